@@ -1,7 +1,7 @@
 """An inbox: the messages that a consumer has processed, noted in the transactions in which it did.
 
-A broker delivers a message again if its acknowledgement was lost. A consumer that notes the message's id in
-the transaction of what it does for the message finds it the second time, and then only acknowledges it.
+A broker delivers a message again if its acknowledgement was lost. A consumer that notes the message's ID in
+the transaction of its work finds the ID the second time, and then only acknowledges the message.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Inbox:
     """The messages that a consumer has processed, in the database of the application. Thread-safe.
 
     ``consumer`` is a name: each consumer processes each message once, and the processes that share its work
-    have the same name. After ``retention`` seconds a message is forgotten: let that be longer than a broker
-    may deliver it again, also one that is restored from a backup. Needs no other table.
+    have the same name. After ``retention`` seconds a message is forgotten: choose a time after which no
+    broker delivers it again, not even one restored from a backup. Needs no other table.
 
     :raises ConfigurationError: the URL or an option cannot work
     :raises StoreUnavailable: the database does not answer
@@ -85,7 +85,7 @@ class Inbox:
         return joined.change(self._table.statements.add, **note) == 1
 
     def clean(self) -> int:
-        """Forget what is older than ``retention``; how many. Also runs in the background.
+        """Forget entries older than ``retention``; return their number. Also runs in the background.
 
         :raises StoreUnavailable: the database does not answer
         :raises StoreClosed: :meth:`close` was called

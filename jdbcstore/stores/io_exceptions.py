@@ -67,7 +67,7 @@ class IOExceptionHandler:
     """ActiveMQ's DefaultIOExceptionHandler, and with its configuration LeaseLockerIOExceptionHandler.
 
     It never turns a failed write into a success: :meth:`handle` always raises. When the mastership ends it
-    stops the host by itself, whatever errors it is configured to ignore.
+    stops the host, even if it is configured to ignore such errors.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ def context_of(message: Message) -> Context:
 
 
 def carrying(message: Message, span: Span) -> Message:
-    """Return the message with the context of this span, instead of the one that it may carry."""
+    """Return the message with the context of this span, in place of its own."""
     carrier: dict[str, str] = {}
     _FORMAT.inject(carrier, set_span_in_context(span, Context()))
     return message.replace(properties={**message.properties, **carrier}) if carrier else message
@@ -82,7 +82,7 @@ def begin(
     client_id: str | None = None,
     subscription: str | None = None,
 ) -> Span:
-    """Begin a span of an operation on messages, with links to what they carry.
+    """Begin a span of an operation on messages, with links to their contexts.
 
     :param kind: ``messaging.operation.type``; empty if there is none for it
     :param context: its parent; None is the current one
@@ -160,7 +160,7 @@ def traced(store: S) -> S:
 
 
 class _Traced:
-    """An object of a store, with spans; what it does not have itself is that of the traced object."""
+    """An object of a store, with spans; it delegates everything else to the traced object."""
 
     def __init__(self, traced: Any) -> None:
         self._traced = traced
@@ -289,7 +289,7 @@ class _TracedWrites(_Traced):
 
 
 def _created(message: Message, destination: Destination) -> Message:
-    """Return the message with a context: the one that it carries, or that of a ``create`` span."""
+    """Return the message with a context: its own, or that of a ``create`` span."""
     if is_traced(message):
         return message
     span = begin("create", "create", destination, span_kind=SpanKind.PRODUCER, messages=[message])

@@ -39,8 +39,8 @@ class MessageAdder:
     ) -> list[int]:
         """Add messages in the caller's transaction, which is guarded; return their IDs.
 
-        Those in the queues ``keyed`` are filed under their keys, by the same commit: one that has an earlier
-        ID than others which were committed before is not passed over.
+        Messages in the queues ``keyed`` are filed under their keys by the same commit, so a message whose ID
+        is lower than committed ones is not passed over.
         """
         ids = self.numbers(connection.fetch, len(encoded))
         connection.add_messages([one.row(id_) for one, id_ in zip(encoded, ids, strict=True)])

@@ -1,7 +1,7 @@
 """Claims for programs of asyncio: the same names, each awaited, over the same statements in a few threads.
 
 Each call to the database runs to its end in a thread, also if its task is cancelled; the cancellation goes on
-afterwards. So what was claimed is given back, and what was to be acknowledged is.
+afterwards. So claims are returned, and acknowledgements take effect.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class AsyncClaimQueue:
         self._queue.wake()
 
     async def claim(self, limit: int = 1, *, wait: float = 0.0) -> list[Claim]:
-        """As :meth:`ClaimQueue.claim`. No thread waits, and what a cancelled call has claimed is given back.
+        """As :meth:`ClaimQueue.claim`. No thread waits, and the claims of a cancelled call are returned.
 
         :raises NotMaster: the lease has expired, and a broker or store serves the tables now
         :raises StoreUnavailable: the database does not answer

@@ -2,7 +2,7 @@
 
 Stored is the time up to which the tokens of a bucket are drawn: each claim draws the time that one token
 takes to arrive, and a claim may draw ahead by a burst. So an idle bucket needs no writes to be filled, and a
-clock that is set back leaves an empty one, not one that waits for it.
+clock that is set back leaves an empty bucket, which does not wait for it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def rate_of(per_million: int | None, burst: int | None) -> Rate | None:
 
 
 def look_into(rate: Rate, drawn: int, now_ms: int) -> Bucket:
-    """Return what is in a bucket from which ``drawn`` is stored."""
+    """Return the content of a bucket, of which ``drawn`` is stored."""
     now, spacing = now_ms * NS_PER_MS, rate.spacing
     full = now + rate.burst * spacing
     begin = min(max(drawn, now), full)

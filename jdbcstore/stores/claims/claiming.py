@@ -10,7 +10,7 @@ from jdbcstore.stores.claims.of_ids import fetch
 
 
 def still_free(connection: Connection, sql: ClaimStatements, numbers: Mapping[int, int]) -> set[int]:
-    """Return which messages nobody has claimed since they were found, now that they are locked.
+    """Return the locked messages that are still unclaimed.
 
     :param numbers: the number of its next claim, by the ID of the message, as it was then
     """

@@ -28,10 +28,10 @@ class Claims:
     """The queues of a database, shared by any number of processes, of which none is the master.
 
     ``lease`` is the time in seconds after which the claims of a process that has ended without closing are
-    free; while it runs, they are renewed in the background, whatever the work takes. ``name`` identifies the
-    process in ``jdbcstore status``, and nothing depends on it. A message that was rejected, or claimed by a
-    process that died, more than ``max_redeliveries`` times is moved to the queue ``dead_letters``, or removed
-    if that is None; -1 is without limit. Thread-safe. A process that forks opens them afterwards.
+    free; while it runs, they are renewed in the background, however long the work takes. ``name`` identifies
+    the process in ``jdbcstore status``, and nothing depends on it. A message that was rejected, or claimed by
+    a process that died, more than ``max_redeliveries`` times is moved to the queue ``dead_letters``, or
+    removed if that is None; -1 is without limit. Thread-safe. A process that forks opens them afterwards.
 
     :raises ConfigurationError: the URL or an option cannot work, or this database cannot be shared so
     :raises StoreUnavailable: the database does not answer
@@ -60,7 +60,7 @@ class Claims:
             raise ConfigurationError(f"lease={lease} must be more than 0 seconds", option="lease")
         target = None if dead_letters is None else self._destination(dead_letters)
         self.limits = RedeliveryLimits(max_redeliveries, target)
-        """The policy for messages that nobody can process."""
+        """The policy for messages that fail again and again."""
         self._check_supported(Database(url, self.config).adapter)
         self._queues: dict[Destination, ClaimQueue] = {}
         self._lock = threading.Lock()

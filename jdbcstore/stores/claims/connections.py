@@ -19,7 +19,7 @@ _IDLE = 4
 _UNUSED = 5.0
 """Seconds after which all idle connections but one are closed."""
 _PATIENCE = 0.5
-"""Seconds for which what is done in the background waits for a connection that is in use."""
+"""Seconds that background work waits for a connection."""
 _TRUSTED = 1.0
 """Seconds for which an idle connection is used again without asking whether it is still there."""
 
@@ -45,7 +45,7 @@ class ClaimConnections:
     def checkout(self, patience: float = 0.0) -> Connection:
         """Return a connection, an idle one if there is any.
 
-        :param patience: the seconds for which it waits for one that is in use
+        :param patience: seconds to wait for a connection
         :raises StoreClosed: they are closed
         :raises StoreUnavailable: the database does not answer
         """
@@ -74,7 +74,7 @@ class ClaimConnections:
     def _prepared(self, connection: Connection | None, since: float) -> Connection:
         """Return the connection that was idle, if it is still there, or a new one."""
         if connection is not None:
-            # One that the server or a firewall has closed meanwhile leaves nothing in doubt.
+            # If the server or a firewall has closed it meanwhile, nothing is in doubt.
             is_new = connection.generation == self._session.generation
             if is_new and (time.monotonic() < since + _TRUSTED or self._answers(connection)):
                 return connection

@@ -188,7 +188,7 @@ class ClaimDatabase:
 
     @contextlib.contextmanager
     def taking(self) -> Iterator[None]:
-        """Around a query that claims messages, and the note of those that it has claimed.
+        """Surround a query that claims messages and the note of its claims.
 
         If its answer is lost, its claims are returned before the next such query.
         """
@@ -212,7 +212,7 @@ class ClaimDatabase:
         self._answer_lost = True
 
     def _return_lost(self) -> None:
-        """Return the claims that no caller holds, if there may be any; with the turn, while nobody claims."""
+        """Return orphaned claims, if there may be any; the caller holds the turn."""
         if self._answer_lost:
             self._answer_lost = False  # first: another answer may be lost meanwhile
             try:
@@ -223,7 +223,7 @@ class ClaimDatabase:
         self._lost.clear()  # the others have claimed nothing
 
     def tidy(self) -> None:
-        """Do what the next query that claims messages would do first: there may never be one.
+        """Return orphaned claims now instead of before the next claim.
 
         :raises StoreUnavailable: the database does not answer
         """
@@ -244,7 +244,7 @@ class ClaimDatabase:
     def _return_unknown(self, connection: Connection) -> None:
         session = self.lease.number
         for lost in [*self._lost]:
-            # What it was sent may yet be committed.
+            # Its last statement may still commit.
             connection.end_lost(lost, time.sleep)
             self._lost.remove(lost)
         holders = [*self._held]

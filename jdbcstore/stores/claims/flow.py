@@ -53,11 +53,11 @@ class Room(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The room of a queue, and what was found with it."""
+    """The room of a queue, and the facts read with it."""
 
     room: Room
     has_more: bool | None = False
-    """Whether messages were added whose keys are not known yet; None if nobody has looked."""
+    """Whether messages were added whose keys are not known yet; None if unknown."""
     version: str | None = None
     """The version of the row, if it is not locked; None if the queue has no settings any more."""
     keys: Sequence[Row] | None = None
@@ -135,7 +135,7 @@ class QueueFlow:
     # Settings
 
     def settings(self) -> FlowSettings:
-        """Return what is set.
+        """Return the settings.
 
         :raises StoreUnavailable: the database does not answer
         """
@@ -144,7 +144,7 @@ class QueueFlow:
         return _settings(self._database.fetch(self._sql.find, container=self._container))
 
     def pause(self) -> None:
-        """Let nobody claim messages of the queue. Claims that are held stay so.
+        """Pause the queue. Existing claims stay valid.
 
         :raises ConfigurationError: a process of an older version claims here
         :raises SchemaError: the table of settings is missing and must not be created
@@ -162,9 +162,9 @@ class QueueFlow:
     def limit(
         self, *, claims: int | None = None, rate: float | None = None, burst: int | None = None
     ) -> None:
-        """Set the limits of the queue, all of them: what is None, as all are by default, is without limit.
+        """Set the limits of the queue, all of them: None, the default, means unlimited.
 
-        What is claimed already stays so; above a lower limit nothing is claimed until there is room again.
+        Existing claims stay valid; above a lower limit nothing is claimed until there is room again.
 
         :param claims: the most claims of all processes at the same time
         :param rate: the most claims of all processes per second
@@ -230,10 +230,10 @@ class QueueFlow:
         rate: float | None = None,
         burst: int | None = None,
     ) -> None:
-        """Set everything of a key, which :meth:`share` obeys: what is left out is as by default.
+        """Configure a key for :meth:`share`. Omitted options return to their defaults.
 
-        :param paused: nobody claims its messages; None leaves that as it is
-        :param claims: the most claims at the same time; None is what :meth:`share` says
+        :param paused: pauses the key; None changes nothing
+        :param claims: the most claims at the same time; None for the value of :meth:`share`
         :param weight: the number of claims in each round of keys
         :param rate: the most claims per second; None is what :meth:`share` says
         :param burst: the claims that can be made at once after a pause, as for :meth:`limit`
@@ -251,7 +251,7 @@ class QueueFlow:
         self._change_key(key, values)
 
     def pause_key(self, key: str) -> None:
-        """Let nobody claim messages of a key of a queue that is shared by keys. The rest of it stays set.
+        """Pause a key of a queue that is shared by keys. Its other settings stay.
 
         :raises SchemaError: the tables are missing and must not be created
         :raises StoreUnavailable: the database does not answer; pause it again
@@ -284,7 +284,7 @@ class QueueFlow:
         self._database.wakeups.wake(self._container, returned=True)
 
     def key_settings(self) -> dict[str, KeySettings]:
-        """Return what is set for keys, by key.
+        """Return the settings of keys, by key.
 
         :raises StoreUnavailable: the database does not answer
         """
@@ -356,7 +356,7 @@ class QueueFlow:
     def claim_next(self, fetch: Callable[..., list[Row]], session: int, limit: int, after: int) -> Seen:
         """Claim messages of a queue with keys, where the vendor chains writes, and nothing has to be chosen.
 
-        Else return what the queue has room for, up to ``limit``.
+        Else return the room of the queue, up to ``limit``.
 
         :param after: the ID up to which the keys of messages are known
         """
@@ -378,12 +378,12 @@ class QueueFlow:
         return Seen(room, bool(more), version, there, claimed)
 
     def room_of(self, row: Sequence[Any], limit: int) -> Room:
-        """Return what the queue has room for, by its settings, the time, and the number of its claims."""
+        """Return the room of the queue by its settings, the time, and the number of its claims."""
         *stored, now_ms, held = row
         return self._noted(_Stored(*stored).room(limit, now_ms, held))
 
     def lock(self, connection: Connection, limit: int, after: int) -> Seen:
-        """Return what the queue has room for, up to ``limit``, until the transaction ends.
+        """Return the room of the queue, up to ``limit``, until the transaction ends.
 
         :param after: the ID up to which the keys of messages are known
         """
@@ -414,7 +414,7 @@ class QueueFlow:
         self._opens_at = time.monotonic() + seconds
 
     def draw(self, connection: Connection, room: Room, taken: int, turn: Turn) -> None:
-        """Draw the tokens of what was claimed, and note whose turn it is, in the same transaction."""
+        """Draw the tokens of the claims and store the next turn, in the same transaction."""
         # Where the vendor chains writes, others are to see in this row that something was claimed.
         if turn != room.turn or (taken and self._database.session.adapter.chains_writes):
             values = {"last": turn.last, "credit": turn.credit}
@@ -426,7 +426,7 @@ class QueueFlow:
     def seconds(self, pause: float) -> float:
         """Return the seconds after which another look is worth while, by default ``pause``."""
         left = max(0.001, self._opens_at - time.monotonic())
-        # Without room nobody can claim before; without a token of one key, others may get messages.
+        # Without room no claim succeeds before; without a token of one key, others may get messages.
         return left if self.is_blocked and left < float("inf") else min(left, pause)
 
 
@@ -444,7 +444,7 @@ def refuse_older(sessions: list[Row]) -> None:
 
 
 def read_all(session: DatabaseSession) -> dict[str, FlowSettings]:
-    """Return what is set, by the qualified name of the queue.
+    """Return all settings, by the qualified name of the queue.
 
     :raises StoreUnavailable: the database does not answer
     """
@@ -455,7 +455,7 @@ def read_all(session: DatabaseSession) -> dict[str, FlowSettings]:
 
 
 def read_keys(session: DatabaseSession, container: str) -> dict[str, KeySettings]:
-    """Return what is set for the keys of a queue, by key, where the tables of settings are there.
+    """Return the settings of a queue's keys, by key; none without the tables of settings.
 
     :raises StoreUnavailable: the database does not answer
     """

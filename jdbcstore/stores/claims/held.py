@@ -127,7 +127,7 @@ class HeldClaims:
         self.forget([_Claimed(id_, session, number) for id_ in ids])
 
     def join(self, ids: Iterable[int]) -> None:
-        """Note what is settled once a transaction of the application's commits; until then it is held."""
+        """Hold claims until the application's transaction, which settles them, commits."""
         with self._lock:
             self._joined.update((id_, object()) for id_ in ids if id_ in self._holds)
 
@@ -138,7 +138,7 @@ class HeldClaims:
             return {**self._joined}
 
     def forget_joined(self, before: dict[int, object], claimed: set[int]) -> None:
-        """Forget what was settled: those of ``before`` that were not ``claimed`` any more afterwards."""
+        """Forget settled claims: those in ``before`` that are no longer ``claimed``."""
         with self._lock:
             for id_, mark in before.items():
                 if id_ not in claimed and self._joined.get(id_) is mark:
@@ -157,6 +157,6 @@ class HeldClaims:
             return {*self._dropped}
 
     def forget_dropped(self, ids: set[int]) -> None:
-        """Forget claims that were found lost: those that could be returned were."""
+        """Forget lost claims, after the others were returned."""
         with self._lock:
             self._dropped -= ids

@@ -1,4 +1,4 @@
-"""The application's own transaction: messages are consumed and sent in the commit of what was done for them.
+"""The application's own transaction: messages are consumed and sent in the commit that stores the results.
 
 Nothing here is known in advance: whether the transaction commits is for the database to say. So a claim that
 was settled in one is held by this process until its row is seen to be gone.
@@ -49,7 +49,7 @@ class JoinedTransaction:
         """The shortest delay for each queue."""
 
     def add(self, queue: str | Destination, *messages: Message, delay: float = 0.0) -> list[int]:
-        """Add messages to a queue; their IDs. Nobody can claim them before ``delay`` seconds have passed.
+        """Add messages to a queue; their IDs. They become claimable after ``delay`` seconds.
 
         Others see them within a second after the commit, or two if it is late; :meth:`wake` is quicker.
 
@@ -145,11 +145,11 @@ class JoinedTransaction:
     def acknowledge(self, queue: str | Destination, *claims: Claim) -> None:
         """Remove messages of this queue that are processed; all or none.
 
-        From then on nobody else can claim them, even if the lease expires before the commit. After a rollback
-        they are claimed as before: acknowledge, release or reject them then.
+        From then on other processes cannot claim them, even if the lease expires before the commit. After a
+        rollback they are claimed as before: acknowledge, release or reject them then.
 
         :raises TypeError: the first argument is not the name of a queue
-        :raises ClaimLost: some are no longer this process's; nothing was removed: roll back what was done
+        :raises ClaimLost: some are no longer this process's; nothing was removed, so roll back
         :raises ConfigurationError: the connection is in autocommit mode, or does not see the claims
         :raises TransactionError: the transaction has failed before
         :raises NotMaster: the lease has expired, and a broker or store serves the tables now
@@ -159,7 +159,7 @@ class JoinedTransaction:
     def release(self, queue: str | Destination, *claims: Claim, delay: float = 0.0) -> None:
         """Return messages of this queue to their places, as if they had not been claimed; all or none.
 
-        Nobody can claim them before ``delay`` seconds have passed.
+        They become claimable after ``delay`` seconds.
 
         :raises TypeError: the first argument is not the name of a queue
         :raises ClaimLost: some are no longer this process's; nothing was changed
@@ -201,12 +201,12 @@ class JoinedTransaction:
             self._added[place] = None  # there is room again
 
     def _hold(self, ids: list[int], number: int) -> None:
-        """Make sure that nobody else has these claims, or gets them before the transaction ends.
+        """Lock these claims until the transaction ends.
 
         Whether the lease runs is not asked there: in an old snapshot it looks as if it had expired. If its
         number is that of the claims, it has run without a break, until it is guarded that no master begins.
 
-        :raises ClaimLost: somebody has
+        :raises ClaimLost: another process claimed at least one of them
         """
         lease, adapter = self._database.lease, self._database.session.adapter
         if lease.check(renews=not adapter.in_files) != number:

@@ -3,8 +3,8 @@
 The key of a message is its group, JMSXGroupID. Messages are chosen from JDBCSTORE_KEYED, where each is
 filed under its key: by the commit that adds it, or by the first process that claims afterwards, if its
 producer does not know of keys. A queue takes turns in the order of the keys' names, in which each key that
-has messages gets as many claims as its weight. Where the turn is stays in the row of the queue, which nobody
-else changes during a claim: so the turn is one of all processes, and a key waits for one round at most.
+has messages gets as many claims as its weight. The queue's row stores the position of the turn, and a claim
+locks that row. So all processes share one turn, and a key waits for one round at most.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ KEY_FIELDS = len(_Key._fields)
 
 
 class Choice(NamedTuple):
-    """The messages that are to be claimed, and what is to be noted with them."""
+    """The messages to claim, and the turn to store with them."""
 
     ids: list[int]
     turn: Turn

@@ -91,8 +91,8 @@ class Lease:
         self.epoch = 0
         """The last epoch of a master."""
         self.guard: EpochGuard
-        """The guard of transactions that add messages: no master has begun since. One that begins waits for
-        those that are under way, and reads what they have added."""
+        """The guard of transactions that add messages: no master has begun since. A new master waits for
+        transactions under way and reads their messages."""
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._begin()
@@ -113,7 +113,7 @@ class Lease:
         return self.number
 
     def holds(self, session: int) -> bool:
-        """Return whether this session's claims are certainly nobody else's yet; renew its lease if necessary.
+        """Return whether this session's lease is certainly valid; renew it if necessary.
 
         :raises NotMaster: the lease has expired, and a broker or store has taken over
         :raises StoreUnavailable: the database does not answer
@@ -193,7 +193,7 @@ class Lease:
     def end_those_of(self, name: str) -> int:
         """End the leases of the processes of a name, which may hang; return their number.
 
-        Others can claim at once what these have claimed. One that works on has lost its claims.
+        Their claims are free immediately. A process that continues has lost its claims.
 
         :raises MessageNotFound: there is none
         :raises StoreUnavailable: the database does not answer
@@ -222,7 +222,7 @@ class Lease:
                 connection.rollback()
                 connection.execute(self._sql.remove_session, session=number)
                 raise
-        self._session.drop_idle()  # what has looked at tables and locks
+        self._session.drop_idle()  # connections that inspected tables and locks
         self._follow(epoch)
         self.number, self._believed_until = number, asked + _BELIEVED * self._seconds
 

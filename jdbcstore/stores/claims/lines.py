@@ -1,7 +1,7 @@
 """The lines on which wake-ups go from process to process: a connection of the server's, or a file.
 
-SQLite has no server. There the time at which an empty file beside the database was last touched is all that
-is sent, and who waits looks at it many times a second, which costs less than one query.
+SQLite has no server. There a sender touches an empty file beside the database, and waiting processes read
+its time many times a second, which costs less than one query.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class WakeupLine(Protocol):
     """A line to all processes that listen: it sends and receives."""
 
     def listen(self, channel: str) -> None:
-        """Receive what is sent to a channel from now on."""
+        """Receive messages to a channel from now on."""
 
     def received(self, channel: str, seconds: float) -> list[str]:
-        """Return what was sent; wait for it, at most so long."""
+        """Return received names; wait for the first at most so many seconds."""
 
     def send(self, channel: str, payload: str) -> None:
         """Send to all who listen to the channel."""
@@ -41,7 +41,7 @@ class FileLine:
         self._seen = 0
 
     def listen(self, channel: str) -> None:  # noqa: ARG002 (one file has one channel)
-        """Receive what is sent from now on."""
+        """Receive names from now on."""
         self._seen = self._touched()
 
     def _touched(self) -> int:
@@ -51,7 +51,7 @@ class FileLine:
             return 0
 
     def received(self, channel: str, seconds: float) -> list[str]:  # noqa: ARG002
-        """Return what was sent by others; wait for it, at most so long."""
+        """Return names that others sent; wait for the first at most so many seconds."""
         deadline = time.monotonic() + seconds
         while True:
             touched = self._touched()

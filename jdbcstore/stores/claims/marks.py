@@ -5,8 +5,8 @@ reads them all. A mark avoids that. It is a hint: a message may be returned befo
 committed late by a producer that took its ID early. So a mark trails by a moment, and a look every few
 seconds ignores it.
 
-Between the mark and the first free message are those that other processes have claimed, and of many processes
-these are many. So where these were far from each other the last time, a claim begins behind the last claim
+Between the mark and the first free message are other processes' claims; with many processes these are
+many. So where these were far from each other the last time, a claim begins behind the last claim
 that is within twice that distance.
 """
 
@@ -24,7 +24,7 @@ FEW = 16
 """Processes up to which each looks so often: what one finds, the others need not."""
 _LONGEST = 10.0
 _PATIENCE = 20
-"""The time until the next look from the start, as a multiple of what the last one took."""
+"""The time until the next look from the start, as a multiple of the last one's duration."""
 _FAR = 64
 """IDs between a mark and a free message from which on it is a leap."""
 _TRAIL = 0.2
@@ -43,7 +43,7 @@ class Begin(NamedTuple):
         return Begin(self.marks)
 
     def after(self, last: dict[int, int]) -> Begin:
-        """Begin after these IDs of some lanes, for what comes next."""
+        """Begin after these IDs of some lanes."""
         marks = [max(last.get(lane, -1) + 1, mark) for lane, mark in zip(LANES, self.marks, strict=True)]
         return Begin(marks)
 
@@ -79,7 +79,7 @@ class Marks:
         return self._begin, False
 
     def found(self, keys: Iterable[tuple[int, int]], *, from_start: bool) -> None:
-        """Note the priorities and IDs of what was claimed, in order."""
+        """Note the priorities and IDs of claimed messages, in order."""
         first: dict[int, int] = {}
         last: dict[int, int] = {}
         for lane, id_ in keys:
@@ -92,7 +92,7 @@ class Marks:
                     self._leaps[lane] = 2 * gap
                 self._begin = None
             if from_start:
-                # What was found early may be the first of many.
+                # An early message may be the first of many.
                 self._used[lane], self._next[lane] = min(self._used[lane], first[lane]), after
                 self._begin = None
             else:
@@ -100,7 +100,7 @@ class Marks:
 
     def looked(self, seconds: float) -> None:
         """Note how long a look from the start took: where many claims are held, that is long."""
-        if self._look_at == self._usual:  # nobody has asked for an earlier one
+        if self._look_at == self._usual:  # no caller asked for an earlier one
             self._look_at = max(self._usual, self._clock.monotonic() + min(_LONGEST, seconds * _PATIENCE))
 
     def shared_by(self, processes: int) -> None:

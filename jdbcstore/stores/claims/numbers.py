@@ -1,4 +1,4 @@
-"""The numbers of shared queues and of the processes that claim from them, for those that only look."""
+"""Statistics of shared queues and of the processes that claim from them, read without claiming."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _MOST_NAMES = 1000
 def read_shared(
     session: DatabaseSession, *, keys: bool | str = False, only_set: bool = False
 ) -> SharedNumbers:
-    """Return the numbers of all shared queues and processes, by name; none where nobody has ever claimed.
+    """Return the numbers of all shared queues and processes, by name; empty before the first claim.
 
-    Queues are those that have messages, claims or settings. No queue is read whole for it: of each, the first
+    Queues with messages, claims or settings are listed. No queue is read whole: of each, the first
     :data:`MOST_COUNTED` messages at most, besides all claims.
 
     :param keys: also look at the first keys of queues that are claimed from by key, or of this queue

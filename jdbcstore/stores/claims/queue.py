@@ -57,7 +57,7 @@ class Claim:
 
 
 class RedeliveryLimits(NamedTuple):
-    """The policy for messages that nobody can process."""
+    """The policy for messages that fail again and again."""
 
     max_redeliveries: int
     """Deliveries after the first; -1 is without limit. There is none in the queue of dead letters itself."""
@@ -106,7 +106,7 @@ class ClaimQueue:
     def add(self, *messages: Message, delay: float = 0.0) -> list[int]:
         """Add messages, all or none; their IDs. They are durable when it returns.
 
-        Nobody can claim them before ``delay`` seconds have passed.
+        They become claimable after ``delay`` seconds.
 
         :raises InvalidMessage: one does not fit the columns
         :raises NotMaster: the lease has expired, and a broker or store serves the tables now
@@ -132,9 +132,9 @@ class ClaimQueue:
     def claim(self, limit: int = 1, *, wait: float = 0.0) -> list[Claim]:
         """Claim up to ``limit`` messages that are free: higher priorities first, then in their order.
 
-        Without any, waits for one up to ``wait`` seconds. Expired messages are not claimed. Those that were
-        rejected, or claimed by processes that died, more than ``max_redeliveries`` times become dead letters
-        instead. A claim whose answer comes after its lease is lost, and made again.
+        Without any, waits for one up to ``wait`` seconds. Expired messages are not claimed. Messages that
+        were rejected, or claimed by processes that died, more than ``max_redeliveries`` times become dead
+        letters instead. A claim whose answer comes after its lease is lost, and made again.
 
         :raises NotMaster: the lease has expired, and a broker or store serves the tables now
         :raises StoreUnavailable: the database does not answer
@@ -194,7 +194,7 @@ class ClaimQueue:
                     self._bury_found(dead, "delivered too often", self._limits.dead_letters)
                 is_late = self._came_late(claims, session)
             except StoreError:
-                # The good ones among them are delivered to nobody: they are returned before the next claim.
+                # The good ones among them are not delivered: they are returned before the next claim.
                 self.held.forget_those((row[1] for row in rows), session, hold)
                 self._database.return_unknown()
                 with self._lock:
@@ -207,7 +207,7 @@ class ClaimQueue:
         """Return whether the lease has expired before the answer, and there are claims; those are lost."""
         if not claims or self._database.lease.holds(session):
             return False
-        # Whoever has claimed them since marks them as redelivered, and these would come unmarked.
+        # Another process that has claimed them since marks them as redelivered; these would come unmarked.
         log.warning("%d claims of %s came after their lease", len(claims), self.destination)
         self.settling.lose(ClaimLost(tuple(ids_in_order(claims))), claims)
         with self._lock:
@@ -215,7 +215,7 @@ class ClaimQueue:
         return True
 
     def _look_around(self, *, from_start: bool) -> None:
-        """Look for settings; every few seconds for late messages, and what has expired or strayed."""
+        """Look for settings; every few seconds for late, expired and stray messages."""
         self.flow.look()
         self._settings_due = self._database.clock.monotonic() + LOOK_AGAIN
         if self.flow.is_keyed:
@@ -229,7 +229,7 @@ class ClaimQueue:
                 self._marks.shared_by(self._upkeep.processes)
 
     def _sorted_out(self, rows: list[Row], session: int, hold: int) -> tuple[list[Claim], list[Claim]]:
-        """Claims to deliver, and those that were delivered too often."""
+        """Split claimed rows into deliverable and dead."""
         claims: list[Claim] = []
         dead: list[Claim] = []
         most = self._most_redeliveries
@@ -275,7 +275,7 @@ class ClaimQueue:
     ) -> None:
         """Remove messages and their claims, in a transaction in which the claims are locked.
 
-        Messages first: whoever claims them locks a message, and then adds its claim.
+        Messages first: a claim locks a message, and then adds its row.
         """
         at_once = 1 if self._sql.settles_singly else len(ids)
         for start in range(0, len(ids), at_once):
@@ -295,7 +295,7 @@ class ClaimQueue:
     def release(self, *claims: Claim, delay: float = 0.0) -> None:
         """Return messages to their places, as if they had not been claimed; all or none.
 
-        Nobody can claim them before ``delay`` seconds have passed.
+        They become claimable after ``delay`` seconds.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
         :raises OutcomeUnknown: they are returned as soon as the database answers; trying again is a
@@ -318,8 +318,8 @@ class ClaimQueue:
     def reject(self, *claims: Claim, delay: float = 0.0) -> None:
         """Return messages that could not be processed; all or none. Each counts as a redelivery.
 
-        Nobody can claim them before ``delay`` seconds have passed. Those that were delivered too often
-        become dead letters instead.
+        They become claimable after ``delay`` seconds. Messages that were delivered too often become dead
+        letters instead.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
         :raises OutcomeUnknown: they are returned as soon as the database answers; trying again is a
@@ -366,8 +366,7 @@ class ClaimQueue:
     def extend(self, *claims: Claim) -> None:
         """Make sure that the claims are still this process's, for another lease.
 
-        The lease is renewed in the background anyway, whatever the work takes; this is for work that must not
-        begin on claims that are lost.
+        The lease is renewed in the background anyway. This is for work that must not begin on lost claims.
 
         :raises ClaimLost: some are no longer this process's
         :raises StoreUnavailable: the database does not answer
@@ -377,7 +376,7 @@ class ClaimQueue:
         self.settling.run_with(claims, lambda *_: None)
 
     def read(self, claim: Claim, reader: Callable[[Message], T]) -> T | None:
-        """Return what a function makes of a message that was claimed; None if it cannot be read.
+        """Apply a function to a claimed message and return its result; None if the message cannot be read.
 
         That is so if the function raises ValueError or RecursionError, as ``message.body`` and
         ``message.properties`` do if they are damaged, and ``json.loads``. Then the message is a dead letter,
@@ -398,7 +397,7 @@ class ClaimQueue:
         """Make dead letters of messages that cannot be processed, without regard to their redeliveries.
 
         Without a queue for dead letters they go to ``ActiveMQ.DLQ``. A message that cannot be read is moved
-        as it is, and only the log has the reason; one that is in the queue of dead letters already stays
+        as it is, and only the log has the reason; a message already in the dead letter queue stays
         claimed until this process ends.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
@@ -451,12 +450,12 @@ class ClaimQueue:
             self.remove(connection, rest, RemovalReason.DEAD)
 
     def count(self) -> tuple[int, int]:
-        """Return the numbers of messages, and of those that can be claimed now. Reads the whole queue."""
+        """Return the numbers of all messages and of claimable ones. Reads the whole queue."""
         [(every, free)] = self._database.fetch(self._sql.count, container=self._container)
         return int(every), int(free)
 
     def purge(self) -> int:
-        """Remove all messages that nobody has claimed, delayed ones too; return their number."""
+        """Remove all unclaimed messages, delayed ones too; return their number."""
         return self._upkeep.remove(self._database.session.statements.find_ids, RemovalReason.PURGED)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Queues, exchanges and bindings in the database: what routes messages to queues, for all processes.
 
-Each change is counted, in its own transaction. So a process keeps in memory what it has found, and the
-statement that adds a message checks that there was no change since.
+Each change is counted, in its own transaction. So a process caches the routing, and the statement that adds
+a message checks that there was no change since.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jdbcstore.util.clock import Clock
 _MOST_KNOWN = 1000
 """Queues and exchanges in memory: there may be a new one for each client that awaits answers."""
 _TRUSTED = 0.25
-"""Seconds for which what is in memory is believed without a look, by declarations."""
+"""Seconds that a declaration trusts the cache without a query."""
 
 
 class DeclaredQueue(NamedTuple):
@@ -54,7 +54,7 @@ class Exchange(NamedTuple):
 
 
 Declaration = tuple[str, tuple[Any, ...]]
-"""Of an exchange, a queue or a binding: its kind, and what it is declared with."""
+"""The kind of an exchange, queue or binding, and its arguments."""
 
 
 def _check_name(name: str) -> None:
@@ -63,7 +63,7 @@ def _check_name(name: str) -> None:
 
 
 class KnownRouting:
-    """A cache of what was read after a number of changes, or later. Thread-safe."""
+    """A cache of routing at a number of changes, or later. Thread-safe."""
 
     def __init__(self, version: int, clock: Clock, at: float) -> None:
         self.version = version
@@ -76,7 +76,7 @@ class KnownRouting:
         self._assumed: dict[Declaration, float] = {}
 
     def get(self, kind: str, name: str) -> tuple[bool, Any]:
-        """Return whether a queue or exchange is in memory, and what it was; none with an expired queue."""
+        """Return whether a queue or exchange is cached, and its value; none with an expired queue."""
         with self._lock:
             found, until = self._found.get((kind, name), (None, float("-inf")))
         return self._clock.monotonic() < until, found
@@ -89,12 +89,12 @@ class KnownRouting:
             self._found[kind, name] = found, until
 
     def assume(self, declaration: Declaration) -> None:
-        """Note a declaration of what is in memory, which was not looked at."""
+        """Note a declaration that was answered from the cache."""
         with self._lock:
             self._assumed[declaration] = self._clock.monotonic()
 
     def checked(self, at: float) -> None:
-        """Note that there was no change: what was assumed before is so."""
+        """Note that there was no change: earlier assumptions hold."""
         self.checked_at = at
         with self._lock:
             self._assumed = {one: since for one, since in self._assumed.items() if since >= at}
@@ -170,7 +170,7 @@ class Routing:
         return known
 
     def _assumes(self, kind: str, name: str, is_so: Callable[[Any], bool], declaration: Declaration) -> bool:
-        """Return whether a declaration changes nothing, by what is in memory and was checked a moment ago."""
+        """Return whether a declaration changes nothing, by a cache that was checked a moment ago."""
         known = self._known
         if known is None or self._clock.monotonic() - known.checked_at > _TRUSTED:
             return False
@@ -181,7 +181,7 @@ class Routing:
         return True
 
     def _declare_assumed(self, known: KnownRouting | None) -> bool:
-        """Declare what was assumed to exist; whether there was anything."""
+        """Declare assumed queues and exchanges; return whether there were any."""
         self._known = None
         assumed = [] if known is None else known.take_assumed()
         declare: dict[str, Callable[..., Any]] = {
@@ -268,7 +268,7 @@ class Routing:
         return bool(used) or self._load_queue(name) is not None
 
     def remove_queue(self, name: str) -> int:
-        """Delete a queue, with its bindings and the messages that nobody has claimed; return their number."""
+        """Delete a queue, its bindings and its unclaimed messages; return the number of messages."""
         named = {"name_": name}
         self._change((self._sql.remove_queue, named), (self._sql.remove_bindings_of_queue, named))
         return self._claims.queue(Destination.queue(name)).purge()
@@ -370,8 +370,8 @@ class Routing:
         """Add messages, one to each of these queues, all or none.
 
         If not ``durable``, they may be lost if the database crashes soon afterwards, or a standby takes over.
-        ``route`` is called with nothing, and again if what it has read of :meth:`known_queue` and
-        :meth:`known_exchange` has changed meanwhile.
+        ``route`` is called with nothing, and again if the answers of :meth:`known_queue` and
+        :meth:`known_exchange` have changed meanwhile.
         """
         while True:
             known, begun = self._current(), self._clock.monotonic()
@@ -383,7 +383,7 @@ class Routing:
     def send_joined(self, route: Callable[[], Mapping[str, Message]], joined: JoinedTransaction) -> None:
         """Add messages, one to each of these queues, in the application's own transaction.
 
-        ``route`` is as in :meth:`send`. What was assumed to be declared is declared outside of it.
+        ``route`` is as in :meth:`send`. Assumed declarations are made outside of it.
 
         :raises NotMaster: a broker or store serves the tables now
         """

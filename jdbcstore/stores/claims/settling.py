@@ -92,7 +92,7 @@ class Settling:
 def ids_of(claims: Sequence[Held], lease: Lease) -> tuple[list[int], int]:
     """Return the IDs in order, each once; and the session that all of them have.
 
-    :raises ClaimLost: they are of several sessions, of which all but the one that is running have expired
+    :raises ClaimLost: they belong to several sessions, and all but the current one have expired
     """
     sessions = {claim.session for claim in claims}
     if len(sessions) > 1:

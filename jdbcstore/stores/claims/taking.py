@@ -17,7 +17,7 @@ from jdbcstore.stores.claims.keys import Choice, KeyedTaking
 from jdbcstore.stores.claims.marks import FEW, START, Begin
 
 _TURNS = 128
-"""Claims that take turns, after one that was too late for all that it had found."""
+"""Claims that take turns after a claim that came too late for every row it found."""
 
 
 class Taking:
@@ -143,7 +143,7 @@ class Taking:
         return self._mine(self._fetch(connection, sql, container=self._container, **values, **drawn))
 
     def _mine(self, found: Sequence[Row]) -> list[Row] | None:
-        """Return what was claimed of what was found; None if others were faster, and turns are taken now."""
+        """Return the claimed ones of these rows; None if others were faster, and turns are taken now."""
         mine = [row[:4] for row in found if row[4]]
         if mine or not found:
             return mine

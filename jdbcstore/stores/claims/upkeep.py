@@ -1,4 +1,4 @@
-"""Upkeep of one queue by the processes that claim: what has expired, and messages in no lane."""
+"""Upkeep of one queue by the processes that claim: expired messages, and messages in no lane."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.of_ids import execute, fetch
 
 _EXPIRY = 10.0
-"""Seconds between two removals of what has expired, which nobody claims anyway, and looks for strays."""
+"""Seconds between two removals of expired messages, which are not claimable, and searches for strays."""
 _PATIENCE = 100
-"""The time until the next such look, as a multiple of what the last one took; for each process."""
+"""The time until the next such look, as a multiple of the last one's duration; for each process."""
 _PAGE = 256
 _PARTS = 1000
 """Places of a period, of which the number of a session chooses its first."""
 
 
 class Upkeep:
-    """Removes messages that nobody has claimed, and finds those that no claim would find.
+    """Removes unclaimed messages, and finds messages that no claim would find.
 
     ``remove`` removes locked messages; ``file`` files messages under their keys.
     """
@@ -44,7 +44,7 @@ class Upkeep:
         """The processes that claimed at the last upkeep."""
 
     def keep_up(self) -> None:
-        """Remove what has expired, and look for strays, if it is time to."""
+        """Remove expired messages and search for strays, if it is time to."""
         now = self._database.clock.monotonic()
         if now < min(self._expiry_due, self._strays_due):
             return
@@ -80,7 +80,7 @@ class Upkeep:
         self._database.run(self._file)
 
     def remove(self, find: Statement, outcome: RemovalReason) -> int:
-        """Remove those that a statement finds and nobody has claimed; return their number."""
+        """Remove the unclaimed messages that a statement finds; return their number."""
         removed, after = 0, 0
         while True:
             page = {"container": self._container, "after": after, "limit": _PAGE}

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 INTERVAL = 0.05
 """Seconds between two notifications about one queue."""
 _BEARABLE = 0.5
-"""Seconds for which closing waits for the listener; one that waits for longer is woken."""
+"""Seconds that closing waits for the listener before it wakes it."""
 _IDLE = 5.0
 """Seconds without a notification after which its connection is closed."""
 _RETURNED, _ADDED = "<", "+"
@@ -49,7 +49,7 @@ class Bell:
         return self._number
 
     def wakes_for(self, name: str) -> bool:
-        """Return whether somebody waits for this name."""
+        """Return whether a caller waits for this name."""
         return name in self._names()
 
     def ring(self) -> None:
@@ -134,7 +134,7 @@ class Wakeups:
         self._wake(name, False)
 
     def wake(self, container: str, *, returned: bool = False) -> None:
-        """Wake those that wait for messages of this queue: one was added, or ``returned`` to its place."""
+        """Wake callers that wait for messages of this queue: one was added, or ``returned`` to its place."""
         self._wake(container, returned)
         if not self._session.adapter.notifies:
             return
@@ -148,7 +148,7 @@ class Wakeups:
         self._start("notify")
 
     def close(self) -> None:
-        """Stop the threads, after what is pending was sent."""
+        """Send pending wake-ups and stop the threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -67,7 +67,7 @@ class _Lane:
     """Message ID -> acknowledged ahead of the mark, in the order of IDs; None while that is in doubt."""
 
     def pending(self, ids: set[int]) -> list[int]:
-        """Return those that are not acknowledged, as far as is known."""
+        """Return the IDs that are not known to be acknowledged."""
         return [
             id_ for id_ in sorted(ids)
             if id_ > self.mark and (id_ > self.horizon or self.window.get(id_) is False)

@@ -57,7 +57,7 @@ def _taken() -> StoreError:
 def begin_journal(session: DatabaseSession) -> EpochGuard:
     """Return the guard of a journal's transactions without a locker; it ends that of the one before.
 
-    What another process is committing is waited for, and what it commits later is refused.
+    Commits of another process that are under way are waited for; later ones are refused.
 
     :raises StoreUnavailable: a transaction of another process has not ended within ``reconnect_timeout``
     :raises NotMaster: messages are being claimed in the tables
@@ -78,7 +78,7 @@ def begin_journal(session: DatabaseSession) -> EpochGuard:
                 f" {patience:g} seconds, and the journal is not opened before that has ended: try again; if"
                 " the host of that process has vanished, end its session in the database"
             ) from error
-        # Afterwards: one that begins to claim adds its session first, and then changes the number.
+        # Afterwards: a process that begins to claim adds its session first, and then changes the number.
         refuse_claims(session, connection)
     return sql.held(BEGUN_ROW, begun, _taken)
 

@@ -1,8 +1,8 @@
 """Cleanup: the removal of topic messages that every durable subscription has acknowledged.
 
 ActiveMQ sweeps one priority in ten at each run, with a DELETE of any size. Here each run sweeps all
-priorities, in bounded batches between the batches of other writers. The next run continues one that was
-interrupted.
+priorities, in bounded batches between the batches of other writers. The next run continues an interrupted
+one.
 """
 
 from __future__ import annotations

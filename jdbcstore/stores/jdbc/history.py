@@ -51,7 +51,7 @@ class RemovalHistory:
         """Record the messages that are still stored, in the transaction that removes them.
 
         Those of which ``adds`` has a dead letter are dead, others that were removed after their expiration
-        have expired, whoever removed them.
+        have expired, by whichever way they were removed.
         """
         dead, now_ms = dict(_dead_letters(adds)), self._clock.now_ms()
         wanted = set(keys)
@@ -92,7 +92,7 @@ class RemovalHistory:
         )
 
     def clean(self, run: Callable[[Callable[[Connection], int]], int]) -> None:
-        """Delete old records, a thousand in each transaction that ``run`` makes of what it is given."""
+        """Delete old records, a thousand in each transaction, which ``run`` carries out."""
         before = self._clock.now_ms() - round(self._retention * 1000)
 
         def remove(connection: Connection) -> int:

@@ -58,12 +58,12 @@ class JdbcLargeBodies:
         """The bodies that this store has begun."""
         self._period = period
         self._cleaning = threading.Lock()
-        """Held while bodies are removed: whoever asks for it afterwards returns when they are gone."""
+        """Held while bodies are removed, so a later caller returns when they are gone."""
         self._wanted = threading.Event()
         """There may be bodies, at which the thread is to look."""
         self._stopped = threading.Event()
         self._unstarted = [threading.Thread(target=self._run, name="jdbcstore-large", daemon=True)]
-        """The thread, until somebody takes it to start it."""
+        """The thread, until a caller takes it to start it."""
         self._is_prepared = False
 
     def start(self) -> None:

@@ -35,7 +35,7 @@ class Topics(Protocol):
 def operating(
     store: Topics, session: DatabaseSession, operation: RecordedOperation
 ) -> Callable[[Connection], None]:
-    """Return what does an operation, in a transaction that has not done it before."""
+    """Return a function that carries out an operation in a transaction, once."""
 
     def run(connection: Connection) -> None:
         def call(function: Callable[[Connection], None]) -> None:

@@ -27,7 +27,7 @@ def add_pause(
     user: str,
     now_ms: int,
 ) -> None:
-    """Keep that a queue is paused, in place of what is known of it.
+    """Store that a queue is paused, in place of an earlier record.
 
     :raises InvalidDestination: its name is too long for that
     :raises SchemaError: the table is missing
@@ -64,7 +64,7 @@ def remove_pause(
 
 
 def find_pauses(session: DatabaseSession) -> list[PausedQueue]:
-    """Return what is kept, the first one first."""
+    """Return the paused queues, the oldest pause first."""
     if not session.has_own_tables:
         return []
     return sorted((paused_queue(*row) for row in _rows(session)), key=lambda one: one.since_ms)
@@ -101,6 +101,6 @@ def _row(queue: Destination, user: str, since: int) -> str:
 
 
 def paused_queue(name: str, since: int) -> PausedQueue:
-    """Return what a row means."""
+    """Return the pause that a row stores."""
     user, queue = (unquote(text, errors="surrogatepass") for text in name.split(":", 3)[2:])
     return PausedQueue(Destination.queue(queue), user, since)

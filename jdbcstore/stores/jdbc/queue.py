@@ -146,7 +146,7 @@ class JdbcMessageStore(UnitWrites[WriteUnit]):
         if isinstance(name, int):
             if not 0 <= name <= MAX_SEQUENCE:
                 return []
-            # The user's own statement removes any row with this ID, even one that is in doubt.
+            # The user's own statement removes any row with this ID, even of a prepared transaction.
             known = not self._sql.removes_singly
             if known and isinstance(message, Message) and message.destination == self.destination:
                 return [(name, message.priority)]
@@ -191,7 +191,7 @@ class JdbcMessageStore(UnitWrites[WriteUnit]):
         return read_page(lane, self._container, limit, after, [-1])
 
     def _lane(self, query: Statement, **values: Any) -> FetchLane:
-        """Return the rows of a query in the order of IDs, whatever their priority."""
+        """Return the rows of a query in the order of IDs, regardless of priority."""
         return lambda _, behind, count: self._fetch(query, after=behind, limit=count, **values)
 
     def message_count(self) -> int:

@@ -90,7 +90,7 @@ def guard_unclaimed(session: DatabaseSession, connection: Connection) -> Guards:
     """
     if not (session.adapter.shares_queues and session.has_own_tables):
         return UNGUARDED
-    # Before the look: one that begins adds its session first, and then changes the number.
+    # Before the query: a process that begins adds its session first, and then changes the number.
     begun = number_in(BEGUN_ROW, session, connection)
     refuse_claims(session, connection)
     return Guards((session.of(LockStatements).unchanged(BEGUN_ROW, begun, ClaimsBegun),))

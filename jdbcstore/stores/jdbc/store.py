@@ -83,11 +83,11 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     set; once another process is the master, every write raises :class:`LockLost`. Without a locker, a store
     that writes does not open while another process holds the lock, and two such stores deliver a message
     twice; ``locker=None`` looks for no lock. ``elected`` is called once it is the master, before it reads
-    what is stored; what that raises gives the lock up.
+    stored messages; an error of it releases the lock.
 
     ``user`` and ``password`` replace those of the URL. With ``read_only``, nothing is created or written, and
     every write raises :class:`ConfigurationError`. With ``journaled``, this is the backing store of a
-    journal, which writes by :meth:`apply` only and runs the cleanup; what the journal calls is in
+    journal, which writes by :meth:`apply` only and runs the cleanup; the journal's calls are in
     :class:`jdbcstore.stores.shared.checkpoint.CheckpointedStore`. Without, a store is not opened for writing
     while a journal has records that its tables lack.
 
@@ -152,7 +152,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         )
         self._bodies = ReferencedBodies(self._session)
         self._acknowledged: list[JdbcTopicMessageStore] = []
-        """The topics of the last changes that were applied: what they have cached is for the next."""
+        """The topics of the last applied changes, whose caches serve the next ones."""
         self.xa = JdbcXAResource(self, self._session, self._writes, self._forget_acknowledgements)
         period = 0 if journaled or read_only else self.config.cleanup_period
         self._cleanup = CleanupTimer(self.cleanup, period)
@@ -264,7 +264,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return self._encoder.encode(message, place.destination, prioritized=place.prioritized)
 
     def _forget_acknowledgements(self, topic: str | None = None) -> None:
-        """Discard what is cached of a topic, or of all."""
+        """Discard the cache of a topic, or of all."""
         with self._lock:
             every = dict([*self._deleted.items(), *self._places.items()])
         if topic is not None:
@@ -391,7 +391,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return examine(self._session, thresholds)
 
     def removals(self, message: MessageId, since_ms: int | None = None) -> list[RemovalRecord]:
-        """Return what is recorded of the removals of a message; see :class:`jdbcstore.abc.Recorded`."""
+        """Return the records of a message's removal; see :class:`jdbcstore.abc.Recorded`."""
         return removals(self._session, message, since_ms)
 
     def lock_row(self) -> Row | None:

@@ -46,7 +46,7 @@ class DuplicateAudit:
             return self._see(window, sequence)
 
     def has_seen(self, producer: str, sequence: int) -> bool:
-        """Return whether the id was seen; either way its producer counts as the one that sent last."""
+        """Return whether the id was seen; either way its producer counts as the last sender."""
         with self._lock:
             window = self._windows.get(producer)
             if window is None:

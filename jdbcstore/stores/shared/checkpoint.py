@@ -55,11 +55,11 @@ class Changes:
     adds: Sequence[tuple[int, EncodedMessage]] = ()
     """Sequence and message, in the order of sequences, all higher than any in the store."""
     updates: Sequence[tuple[int, EncodedMessage]] = ()
-    """New contents of stored messages, by sequence; one that is gone is skipped."""
+    """New contents of stored messages, by sequence; missing ones are skipped."""
     removes: Sequence[tuple[str, int]] = ()
-    """Container and sequence of messages to remove; one that is gone or elsewhere is skipped."""
+    """Container and sequence of messages to remove; missing and moved ones are skipped."""
     acknowledgements: Mapping[SubscriptionKey, Sequence[tuple[int, int]]] = field(default_factory=dict)
-    """(sequence, priority) of messages consumed by durable subscriptions; one that is gone is skipped."""
+    """(sequence, priority) of messages consumed by durable subscriptions; missing ones are skipped."""
     bodies: Sequence[tuple[int, bytes]] = ()
     """New values of MSG where the store has a reference; a message that is gone is skipped."""
     operation: RecordedOperation | None = None
@@ -156,8 +156,8 @@ class CheckpointedStore(Store, Protocol):
     def begin_journal(self) -> None:
         """Have nothing take effect any more that an earlier process has sent and that is not there yet.
 
-        To be called once the journal's directory is locked, before the mark and whatever else that process
-        may have changed is read. What it has under way is waited for.
+        Call it once the journal's directory is locked, before you read the offset or anything else that the
+        process may have changed. Its transactions under way are waited for.
 
         :raises StoreUnavailable: it is still under way after ``reconnect_timeout``
         :raises NotMaster: messages are being claimed in the tables

@@ -35,7 +35,7 @@ def destination_named(name: str | Destination, kind: DestinationKind, lengths: N
 
 
 def check_length(destination: Destination, column: str, length: int) -> Destination:
-    """Return the destination, if it is one that a column of this length can hold.
+    """Return the destination, if a column of this length can hold it.
 
     :raises InvalidDestination: it is too long, or composite
     """
@@ -70,7 +70,7 @@ def name_of(message: Reference) -> MessageId | int:
             return message_id
         case Message():
             raise InvalidMessage(
-                "a message without an id cannot be found again; use one that was recovered, or a reference"
+                "a message without an id cannot be found again; use a recovered message, or a reference"
             )
         case _:
             return message

@@ -23,12 +23,12 @@ Name = tuple[str, int]
 Encode = Callable[[Message], EncodedMessage]
 EncodeAll = Callable[[Iterable[Message]], list[EncodedMessage]]
 Result = Callable[[list[Any]], Any]
-"""Makes what a write returns of the references of the messages that it added."""
+"""Makes the result of a write from the references of its messages."""
 _DESTINATIONS = 4096
 
 
 class MessageEncoder:
-    """Encodes messages in the caller's thread, and names those that come without an id."""
+    """Encodes messages in the caller's thread, and gives IDs to messages without one."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class MessageEncoder:
     def encode(self, message: Message, destination: Destination, *, prioritized: bool) -> EncodedMessage:
         """Return the row of a message in this destination, all but its ID.
 
-        :raises InvalidMessage: it does not fit the columns, or exceeds what the database accepts
+        :raises InvalidMessage: it does not fit the columns, or exceeds the database's limit
         """
         rows = self._rows.get(destination.qualified_name) or self._rows_of(destination)
         row: EncodedMessage | None = rows.row(message, self._clock.now_ms(), prioritized)
@@ -116,8 +116,8 @@ class MessageEncoder:
 def encode_each(messages: Iterable[Message], encode: Callable[[Message], T]) -> tuple[list[T], Result]:
     """Encode messages that are stored together and refused individually.
 
-    Returns those that ``encode`` accepts, and a function that merges their outcomes with the errors of the
-    others, in the order of ``messages``.
+    Returns the messages that ``encode`` accepts, and a function that merges their outcomes with the errors of
+    the others, in the order of ``messages``.
     """
     encoded: list[T] = []
     refused: dict[int, StoreError] = {}

@@ -1,7 +1,7 @@
 """Changes of a store besides messages: where each broker has a database of its own, records of the journal.
 
 They are durable there first. Each database takes them in the order of the records, in the transaction that
-moves its mark beyond them, so whatever they depend on is the same in all.
+moves its mark beyond them, so they meet the same state in all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KINDS = (SUBSCRIBE, UNSUBSCRIBE, RECORD_QUEUE, DROP_RECORD, PAUSE, RESUME, ANNOU
 
 @dataclass(frozen=True, slots=True)
 class RecordedOperation:
-    """One change: its kind, and what it needs, in values of JSON."""
+    """One change: its kind and its arguments, as JSON values."""
 
     kind: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -93,7 +93,7 @@ def unsubscribing(topic: Destination, client_id: str, name: str) -> RecordedOper
 
 
 def of_queue(kind: str, queue: Destination) -> RecordedOperation:
-    """Return what is done to one queue."""
+    """Return an operation on one queue."""
     return RecordedOperation(kind, {"destination": queue.qualified_name})
 
 

@@ -103,7 +103,7 @@ def counted(counts: Iterable[int], progress: Progress | None) -> int:
 
 
 def id_pages(fetch: Callable[..., Sequence[StoredRow]], up_to: int) -> Iterator[list[int]]:
-    """Yield the IDs up to this one that ``fetch(after=, limit=)`` finds, in batches to be removed.
+    """Yield batches of IDs to remove, up to this ID, from ``fetch(after=, limit=)``.
 
     They are found outside the transaction that removes them: finding the first may take a scan over a million
     messages of other destinations.

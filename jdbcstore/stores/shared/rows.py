@@ -1,4 +1,4 @@
-"""A message as the row that every store keeps, all but its ID, and what the columns can hold."""
+"""A message as a row without its ID, and the limits of the columns."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ T = TypeVar("T", bound=DeletableTopic)
 class DestinationsStore(ABC, Generic[Q, T]):
     """A store that opens each queue and topic once. Thread-safe.
 
-    One that was deleted is kept as long as a caller keeps it: no destination has two objects. With
-    ``behind``, that holds for all: a store in front of this one keeps those that are in use.
+    A deleted destination is kept as long as a caller keeps it, so no destination has two objects. With
+    ``behind``, all are kept so: the store in front of this one keeps destinations in use.
     """
 
     commits_in_order = True

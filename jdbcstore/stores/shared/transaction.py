@@ -49,8 +49,8 @@ class TransactionWriter(Protocol[W_contra]):
 class BufferedTransaction(Generic[W]):
     """A local transaction; see :class:`jdbcstore.abc.Transaction`. For one thread at a time.
 
-    ``writes`` collects what the store's destinations add to it; ``discard``, if given, is called with it by a
-    rollback.
+    ``writes`` collects the writes of the store's destinations; a rollback calls ``discard`` with it, if
+    given.
     """
 
     def __init__(

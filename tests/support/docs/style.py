@@ -19,9 +19,9 @@ from tests.support import ROOT
 
 FREE_RELATIVES = re.compile(
     r"\bwhat (?:is|are|was|were|has|have|had|it|they|does|did|can|must|comes?|came|a|the)\b"
-    r"|\bthose (?:who|that|of|which)\b|\bthat of\b|\b(?:any|every|no|the)?one (?:that|who)\b"
+    r"|\bthose (?:who|that|which)\b|\b(?:any|every|no|the)?one (?:that|who)\b"
     r"|\b(?:nobody|whoever|whatever|no one|(?:any|some|every)body)\b"
-    r"|(?:^|[.,;:(] |\b(?:of|to|for|by|and|or|but|that|if|see|tell|says?) )who\b(?! am i)",
+    r"|(?:^|[.,;:(] |\b(?:of|to|for|by|and|or|but|that|if|see|says?) )who\b(?! am i)",
     re.IGNORECASE | re.MULTILINE,
 )
 DIARY = {

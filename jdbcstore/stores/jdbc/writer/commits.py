@@ -21,7 +21,7 @@ from jdbcstore.util.futures import Burst
 from jdbcstore.util.timings import Timings
 
 _LOST = (LockLost, StoreClosed, StoreUnavailable)
-"""Errors of a write that do not depend on what is written."""
+"""Errors that do not depend on the content of a write."""
 
 
 class Commits:

@@ -57,7 +57,7 @@ class Committer:
     """The writer's connection and its sequences. For the thread that has the turn, except :meth:`cancel`.
 
     A lost connection may still exist for the server, and its last request may be pending: waiting for a lock,
-    a disk or a standby, or still in the network. It would be committed after whatever is written meanwhile.
+    a disk or a standby, or still in the network. It would be committed after later writes.
     So the server ends that connection, and is seen to have done so, before anything else is written or read.
     """
 
@@ -133,7 +133,7 @@ class Committer:
         except BaseException as error:
             _reset_trackers(units)
             if not isinstance(error, StoreError):
-                # Interrupted, or a defect: it is unknown what the connection has sent.
+                # Interrupted, or a defect: the state of the connection is unknown.
                 self.disconnect()
                 self.sequence.forget()
                 for unit in units:
@@ -155,7 +155,7 @@ class Committer:
         return results
 
     def finish(self, sent: Sent) -> None:
-        """Wait for the answer to what was sent; raises as a connection's ``write`` does."""
+        """Wait for the answer; raises as a connection's ``write`` does."""
         connection = self._connection or self.connection()
         connection.finish(sent)
 
@@ -220,7 +220,7 @@ class Committer:
         return connection
 
     def rollback(self) -> None:
-        """Roll back what is open."""
+        """Roll back the open transaction."""
         if self._connection is not None:
             self._connection.rollback()
 
@@ -306,7 +306,7 @@ class _Attempts:
 
     @property
     def _are_ended(self) -> bool:
-        """Whether each connection that was lost has ended: what is not there now will not come."""
+        """Whether each lost connection has ended: a row that is absent now will not appear."""
         return self._committer.unended == self._unended
 
     @cached_property
@@ -358,7 +358,7 @@ class _Attempts:
     def _settle(self, error: LockLost, find: Callable[[W], T | None] | None, work: W) -> T:
         """Return the result of an attempt in doubt, or raise; another master has begun.
 
-        Nothing more can be committed here, so what was is now certain.
+        Nothing more can be committed here, so the outcome is now certain.
         """
         if self._fence is not None:
             self._fence.lose("another master has begun")
@@ -431,7 +431,7 @@ class _Attempts:
             sequence.pass_over(connection, call.behind)
         count = call.count(connection)
         first = sequence.reserve(connection, count) if count else 0
-        # Whatever the outcome of the transaction, no other write gets these.
+        # No other write gets these, even if the transaction fails.
         sequence.use(count)
         self._numbered = count > 0
         with connection.transaction(sequence.block if count else None):

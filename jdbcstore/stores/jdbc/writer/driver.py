@@ -20,7 +20,7 @@ from jdbcstore.util.futures import QueuedFuture
 _MANY = 32
 """Messages that are not waited for, because there are enough."""
 _PATIENCE = 0.001
-"""Seconds that those are waited for who have just got their answers."""
+"""Seconds to wait for senders that have just received their answers."""
 _VAIN = 8
 
 
@@ -32,7 +32,7 @@ class Begun(NamedTuple):
 
 
 class DrivenWriter(Protocol):
-    """The writer, as its driver sees it. Whatever changes it is done by whoever holds the turn."""
+    """The writer, as its driver sees it. Only the holder of the turn changes it."""
 
     turn: Any
     """A lock."""
@@ -48,21 +48,21 @@ class DrivenWriter(Protocol):
         """Take a unit that was not queued as the next batch; false if another has to be written first."""
 
     def take(self) -> list[WriteUnit]:
-        """Return the next batch; empty if there is none, or what is next is not a batch."""
+        """Return the next batch; empty if there is none, or a call is next."""
 
     def finish(self, begun: Begun) -> None:
         """Complete a batch that is answered."""
 
     def call_thread(self) -> None:
-        """Have the writer's thread do what is pending."""
+        """Wake the writer's thread for pending work."""
 
 
 class LoopDriver:
     """Drives a writer on one event loop. To be used on that loop, except :meth:`call`.
 
-    While an answer is awaited nobody holds the turn, and :attr:`DrivenWriter.begun` is what was sent: the
-    writer's thread finishes it when anything else is to be written. So a caller that blocks the loop until
-    something is written gets its answer.
+    While an answer is pending, no thread holds the turn, and :attr:`DrivenWriter.begun` is the sent batch.
+    The writer's thread finishes it when anything else is to be written. So a caller that blocks the loop
+    until something is written gets its answer.
     """
 
     def __init__(self, writer: DrivenWriter, loop: AbstractEventLoop) -> None:
@@ -102,9 +102,9 @@ class LoopDriver:
         return True
 
     def go_on(self) -> None:
-        """Finish what is answered, and begin what is queued, as far as that does not wait."""
+        """Finish an answered batch and begin the next one, as far as that does not wait."""
         if self._is_running:
-            return  # called back by what is finished below
+            return  # a callback of the batch that is finished below
         if not self._turn():
             self._writer.call_thread()
 
@@ -138,7 +138,7 @@ class LoopDriver:
     def _on_event(self) -> None:
         """There is an answer, or room to send more."""
         if self._writer.begun is None:
-            # The line was lost, or the thread has an answer; whoever is waited for may never come.
+            # The line was lost, or the thread has the answer; the expected senders may never come.
             is_gathering = self._gathering is not None
             self.stop()
             if is_gathering:

@@ -18,7 +18,7 @@ _YIELDS = 4
 
 
 class Follower(Waiter[Any]):
-    """A caller that waits until its unit is written, by whoever writes, or until it is to write itself."""
+    """A caller that waits until its unit is written, or until it is to write itself."""
 
     __slots__ = ("leads", "thread")
 
@@ -26,7 +26,7 @@ class Follower(Waiter[Any]):
         super().__init__()
         self.thread = thread
         self.leads = False
-        """It is to write what is queued; its unit is the first, or is written before its turn comes."""
+        """It is to write the queue; its unit is the first, or is written before its turn comes."""
 
     def lead(self) -> None:
         """Have it write; its unit is in the queue, and the writer's lock is held."""
@@ -65,7 +65,7 @@ class WriteQueue:
         self._max_bytes = max_bytes
         self._bytes = 0
         self.rows = 0
-        """The messages that they add or remove, roughly: those that were cancelled count."""
+        """The messages that they add or remove, roughly: cancelled ones count."""
         self._waiting: list[threading.Lock] = []
         """Locks that callers wait for while it is full."""
         self.units: deque[WriteUnit | Call] = deque()
@@ -91,8 +91,8 @@ class WriteQueue:
     def gather(self, count: int) -> int:
         """Let the callers go on that have just got their answers, so that they share this commit.
 
-        Else the one that has committed for them commits alone next, and they take turns for ever. To be used
-        without the lock. Returns how many units are queued.
+        Otherwise the caller that has committed for them commits alone next, and they take turns forever. Call
+        it without the lock. Return how many units are queued.
 
         :param count: stop when there are so many
         """
@@ -133,7 +133,7 @@ class WriteQueue:
         return batch
 
     def clear(self) -> list[WriteUnit | Call]:
-        """Remove all units, and return those that were not cancelled."""
+        """Remove all units; return those not cancelled."""
         abandoned = [unit for unit in self.units if unit.take()]
         self.units.clear()
         self._bytes = self.rows = 0

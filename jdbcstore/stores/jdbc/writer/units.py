@@ -1,4 +1,4 @@
-"""Units of work: what the writer commits together, and what it calls in a transaction of its own."""
+"""Units of work: writes that are committed together, and calls in a transaction of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.futures import Completion
 
 ROW_OVERHEAD = 512
-"""Roughly what a queued message takes in memory beside its blob."""
+"""The approximate memory of a queued message, beside its blob."""
 
 
 class Execution(NamedTuple):

@@ -3,7 +3,7 @@
 Sequences are assigned in the order of the queue, and one transaction follows another, so messages commit in
 the order of their sequences and a reader's page never skips one. N waiting producers share one commit; a
 single producer waits for no other. Callers that wait commit for each other, one after the other; the writer's
-thread does what nobody waits for, and calls.
+thread does work that no caller waits for, and calls.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _AT_EXIT = 10.0
 _FEW = 6
 """Callers that commit for each other; for more, the thread does it."""
 _LOOK = 1.0
-"""Seconds between looks whether a loop was closed that the writer is to leave its work to."""
+"""Poll interval for a closed driver loop, in seconds."""
 
 
 class Writer:
@@ -86,10 +86,10 @@ class Writer:
         self.turn = threading.RLock()
         """Held while writing, by the writer's thread or by a caller that writes its own unit."""
         self._idle = (0, threading.main_thread().ident)
-        """The leaders that others cannot rely on: none, and the main thread, where signals arrive."""
+        """Leaders that never hand over: none (0), and the main thread, which signals may interrupt."""
         self._leader = 0
-        """The thread that writes, or is to write next; 0: none. Unless it is the main thread, nobody else
-        takes from the queue, and it sees to it that somebody does afterwards."""
+        """The thread that writes, or is to write next; 0: none. Unless it is the main thread, no other thread
+        takes from the queue, and this one passes the lead on afterwards."""
         self.begun: Begun | None = None
         """The batch that the driver has sent; the next holder of the turn finishes it first."""
         self._crowd = 1
@@ -99,7 +99,7 @@ class Writer:
         """The thread that has begun to close it."""
         self._driver: LoopDriver | None = None
         self._called = False
-        """The thread is needed although there is a driver."""
+        """Work is queued that only the thread can do."""
         self._asleep = False
         """The thread is waiting, or about to wait, for an item in :attr:`_wakes`."""
         self._wakes: SimpleQueue[None] = SimpleQueue()
@@ -135,7 +135,7 @@ class Writer:
             return unit.withdraw()
 
     def guard_by(self, epoch: EpochGuard) -> None:
-        """See :meth:`Committer.guard_by`; what is being written is waited for."""
+        """See :meth:`Committer.guard_by`; waits for the current write."""
         with self.turn:
             self._committer.guard_by(epoch)
 
@@ -150,7 +150,7 @@ class Writer:
             before.stop()
 
     def _enqueue(self, unit: WriteUnit | Call, *, follows: bool = False) -> None:
-        """Queue a unit; ``follows``: a caller waits for it, and whoever leads writes it."""
+        """Queue a unit; ``follows``: a caller waits for it, and the leader writes it."""
         size = unit.measure()
         driver = self._driver
         if driver is not None and not (driver.is_here and is_awaited(unit)):
@@ -181,7 +181,7 @@ class Writer:
         self._asleep = False
 
     def call_thread(self) -> None:
-        """Have the thread do what is pending."""
+        """Wake the thread for pending work."""
         with self._lock:
             self._wake()
 
@@ -246,7 +246,7 @@ class Writer:
     def _end_lead(self, me: int) -> None:
         """Let the caller that waits longest lead, or call the thread.
 
-        The main thread does neither: it may be interrupted, and what came meanwhile has called the thread.
+        The main thread does neither: it may be interrupted, and later units have called the thread.
         """
         with self._lock:
             if self._leader != me:
@@ -258,7 +258,7 @@ class Writer:
     def _lead_next(self) -> bool:
         """Have the caller of the first unit lead; false if the thread is to do it. The lock is held.
 
-        It does if there are many: nobody has to be woken then between one batch and the next.
+        It does if there are many, because then no wake-up lies between two batches.
         """
         if self._leader or self._called or self._closed or not 0 < len(self._queue) <= _FEW:
             return False
@@ -326,14 +326,14 @@ class Writer:
             )
 
     def end_with_process(self) -> None:
-        """Write what is still queued when the process ends, for at most ``_AT_EXIT`` seconds."""
+        """Flush the queue when the process ends, for at most ``_AT_EXIT`` seconds."""
         with self._lock:
             waiting = len(self._queue) + len(self._commits)
         if self._closed or not waiting or self._process != os.getpid():
             return
         log.warning(
-            "the program ends with %d operations queued, and the store is open: they are written now;"
-            " close the store, which reports errors to its callers",
+            "exiting with %d queued writes and the store still open; flushing. Close the store, which reports"
+            " errors to its callers",
             waiting,
         )
         try:
@@ -389,19 +389,19 @@ class Writer:
                     self._leave(driver)
 
     def _leave(self, driver: LoopDriver) -> None:
-        """Do again what a loop did that was closed."""
+        """Take over the work of a closed loop."""
         with self._lock:
             if self._driver is driver:
                 self._driver = None
                 driver.stop()
 
     def _pass_on(self) -> None:
-        """Let the driver go on, or the callers that wait, if nobody waits for the thread."""
+        """Pass the lead to the driver or to waiting callers, if no work is left for the thread."""
         with self._lock:
             driver, self._leader = self._driver, 0
             if driver is None:
                 self._lead_next()
-            # What the driver has begun since the last turn it may have left to the thread.
+            # The driver may have begun a batch since the last turn and left it to the thread.
             if driver is None or self._closed or self.begun is not None:
                 return
             if not all(is_awaited(unit) for unit in self._queue):
@@ -436,7 +436,7 @@ class Writer:
         return taken
 
     def finish(self, begun: Begun) -> None:
-        """Complete what the driver has begun; the turn is held."""
+        """Complete the driver's batch; the turn is held."""
         self.begun = None
         self._commits.write(begun.units, begun.sent)
         self._commits.take()

@@ -6,7 +6,7 @@
     sequence (8), priority (1)  in ACTIVEMQ_ACKS: up to where it is acknowledged, and in which lane
     format id (4), length of the global transaction id (2), that, branch qualifier
 
-ActiveMQ uses one buffer for all rows of a transaction, and leaves in each what it wrote into the one
+ActiveMQ uses one buffer for all rows of a transaction, and leaves in each the bytes of the one
 before: the tag counts in ACTIVEMQ_MSGS alone, sequence and priority in ACTIVEMQ_ACKS alone.
 """
 

@@ -161,8 +161,8 @@ def _read(text: str) -> Flag | None:
 def take_over(session: DatabaseSession, writer: UnitWriter) -> None:
     """Make the rows of JDBCSTORE_ACKS agree with what an ActiveMQ left, before anything is read by them.
 
-    ActiveMQ stores how far a transaction acknowledges in the row of the subscription. Every message up to
-    there is in doubt, and is not delivered; what it decided meanwhile is no longer in doubt.
+    ActiveMQ stores how far a transaction acknowledges in the row of the subscription. Messages up to
+    there are prepared and not delivered, except those that it has decided meanwhile.
     """
     found = find_prepared(session, session.fetch)
     if found.decided or found.unknown:
