@@ -137,7 +137,7 @@ class Contents(Numbered, Protocol):
 
 
 class RecordLog(ABC):
-    """A log as a backing store takes its records. One that another process writes is only read."""
+    """A log whose records a backing store takes. The log of another process is only read."""
 
     _log: Numbered
 
@@ -180,7 +180,7 @@ class RecordLog(ABC):
     def skip(self, last_sequence: int) -> None:  # noqa: B027 - that process gives them out
         """Give out no sequence up to this one; to be called before anything is appended."""
 
-    def sync(self) -> None:  # noqa: B027 - what was read is durable
+    def sync(self) -> None:  # noqa: B027 - a record that was read is durable
         """Make everything written durable; needed before other durable data refers to it where the sync
         strategy does not sync every write.
 
@@ -192,11 +192,11 @@ class RecordLog(ABC):
 
 
 class LogMoved(Exception):
-    """Another program has added something to the end of the log: what was framed is framed again."""
+    """Another program has added something to the end of the log, so the records are framed again."""
 
 
 class Log(Numbered, Protocol):
-    """A log that one process at a time may append to: what was appended is durable when that returns.
+    """A log that one process at a time may append to. Records are durable when ``append`` returns.
 
     Making one claims it, or :meth:`Contents.claim` does, or at the latest opening it: from then on no other
     process appends. It is recovered, opened and written by one thread at a time. Syncing, reading and
@@ -217,7 +217,7 @@ class Log(Numbered, Protocol):
         ...
 
     def open(self, *, first_sequence: int, store: int) -> None:
-        """Continue after what was recovered, or begin; what was torn is discarded.
+        """Continue after the recovered records, or begin; a torn record is discarded.
 
         ``store`` identifies the backing store, and no sequence below ``first_sequence`` is given out.
 
@@ -257,7 +257,7 @@ class Log(Numbered, Protocol):
         ...
 
     def health(self) -> StreamHealth | None:
-        """Return what the servers of a stream say of it now; None of files.
+        """Return the current health of a stream by its servers; None for files.
 
         It waits some seconds for servers that do not answer.
 
@@ -266,11 +266,11 @@ class Log(Numbered, Protocol):
         ...
 
     def is_at_risk(self, applied: int) -> bool:
-        """Return whether it may have lost what was acknowledged; records up to ``applied`` are elsewhere."""
+        """Return whether it may have lost acknowledged records; those up to ``applied`` are elsewhere."""
         ...
 
     def sync(self) -> None:
-        """Make durable what was written.
+        """Make written records durable.
 
         :raises JournalFailed: it may not be durable
         """

@@ -145,7 +145,7 @@ class DirectoryLock:
         self._lock = lock
 
     def check(self) -> None:
-        """Make sure that the file in the directory is still the one that is locked.
+        """Check that the file in the directory is still the locked one.
 
         :raises OSError: it is not, and another process may have locked the directory, too
         """

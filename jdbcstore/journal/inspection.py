@@ -150,7 +150,7 @@ def records_of(file: SegmentFile) -> Iterator[Record | Damage]:
 
 
 def _before(directory: Path, first: SegmentFile, known: BackingState) -> Iterator[Damage]:
-    """Yield files that are missing before the first one that is there."""
+    """Yield files that are missing before the first file present."""
     if first.header is None or first.header.journal != known.journal:
         return
     number, begin = first.number - 1, first.header.first_number
@@ -251,7 +251,7 @@ class _Walk:
         return f"what replaces lost records reaches into the next file, which begins with {self.next_number}"
 
     def _beyond(self, reader: SegmentReader, first: int) -> Iterator[Damage]:
-        """Yield what is wrong if this file has records that belong into the next one, from ``first`` on."""
+        """Yield the damage of a file with records that belong in the next one, from ``first`` on."""
         if self._following is None:
             return
         begin = reader.offset
@@ -276,7 +276,7 @@ class _Walk:
     def _reason(self, reader: SegmentReader, number: int) -> str:
         if number > self._applied or next(reader.markers(), None) is not None:
             return f"record {number} is damaged"
-        return f"it ends before record {number}, and the database has what it held up to {self._applied}"
+        return f"it ends before record {number}, and the database has its records up to {self._applied}"
 
 
 @dataclass(slots=True)
@@ -284,7 +284,7 @@ class Repaired:
     """The result of a repair."""
 
     damages: list[Damage] = field(default_factory=list)
-    """In order, including those that were only visible once others were repaired."""
+    """In order, with damages that became visible by the repair of others."""
     copies: Path | None = None
     """The folder of the original files; None if nothing was changed."""
     records: int = 0

@@ -1,7 +1,7 @@
 """Entries and records, and the layout of records and segments in files, with little-endian numbers.
 
 A segment is a header in a block of its own, followed by records, each at a multiple of eight bytes. After the
-last one there may be anything: zeros, or what a reused file held before.
+last one there may be anything: zeros, or the old content of a reused file.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Journal(RecordLog):
     Each appended entry ends in exactly one callback, ``committed`` or ``failed``, unless it is withdrawn.
     With the sync strategy "always", and with "periodic" without an interval, committed means synced;
     otherwise :meth:`sync`, a new segment or the interval makes it durable. Callbacks run in the order of the
-    journal, in its own thread or in one that appends.
+    journal, in its own thread or in an appending caller's.
 
     After a failed write or sync nothing more is written (:class:`JournalFailed`): the kernel may hold pages
     that the disk does not have.
@@ -187,7 +187,7 @@ class Journal(RecordLog):
 
     def is_at_risk(self, applied: int) -> bool:
         """Return whether the log may have lost records that were acknowledged, so that the backing store
-        should have them soon; ``applied`` is the last one that it has."""
+        should have them soon; ``applied`` is its last record."""
         return self._log.is_at_risk(applied)
 
     def sync(self) -> None:
@@ -340,8 +340,8 @@ class _Queue:
     That is the journal's own thread, or a caller that found it idle. Entries taken are in flight until they
     are finished by the thread that took them, or abandoned by a close that waited too long.
 
-    A signal handler may raise in the main thread after any call. What a caller that does not write does here
-    is consistent after each of them: the journal's thread is woken first, and may find nothing.
+    A signal handler may raise in the main thread after any call. Each step of a caller that does not write
+    is consistent: the journal's thread is woken first, and may find nothing.
     """
 
     def __init__(self, batch_bytes: int, gather: float, check: Callable[[], None]) -> None:
@@ -432,7 +432,7 @@ class _Queue:
             return not self._abandoned
 
     def close(self) -> None:
-        """Accept no more entries; those that are queued can still be taken."""
+        """Accept no more entries; queued ones can still be taken."""
         with self._lock:
             self._closed = True
             if self._idle:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def claim(config: JournalConfig, files: Files, clock: Clock) -> Log:
     """Return the log, to be recovered, opened and written.
 
-    :raises ConfigurationError: the stream cannot be what the configuration asks for
+    :raises ConfigurationError: the stream contradicts the configuration
     :raises JournalInUse: another process has it
     :raises StoreUnavailable: it cannot be used now
     """
@@ -38,9 +38,9 @@ def claim(config: JournalConfig, files: Files, clock: Clock) -> Log:
 
 @contextmanager
 def beside(config: JournalConfig, folder: str) -> Iterator[Aside]:
-    """Yield the files beside the log in a folder, to be read, whoever writes the log.
+    """Yield the files beside the log in a folder for reading, even while another process writes the log.
 
-    :raises ConfigurationError: the stream cannot be what the configuration asks for
+    :raises ConfigurationError: the stream contradicts the configuration
     :raises StoreUnavailable: the servers do not answer
     """
     if config.stream is None:
@@ -58,9 +58,9 @@ def beside(config: JournalConfig, folder: str) -> Iterator[Aside]:
 
 @contextmanager
 def contents(config: JournalConfig) -> Iterator[Contents]:
-    """Yield the contents of the log as they are now, whoever writes it. Nothing is changed.
+    """Yield the current contents of the log, even while another process writes it. Nothing is changed.
 
-    :raises ConfigurationError: the stream cannot be what the configuration asks for
+    :raises ConfigurationError: the stream contradicts the configuration
     :raises CorruptJournal: an acknowledged record is damaged or missing
     :raises StoreUnavailable: it cannot be read now
     """
@@ -74,9 +74,10 @@ def contents(config: JournalConfig) -> Iterator[Contents]:
 
 @contextmanager
 def stream_contents(config: JournalConfig, *, ignore_missing: bool = False) -> Iterator[StreamContents]:
-    """Yield the contents of the log in a stream, as :func:`contents` does, or of what is left of it.
+    """Yield the contents of the log in a stream, as :func:`contents` does, or the rest of a log that has lost
+    its beginning.
 
-    :raises ConfigurationError: the stream cannot be what the configuration asks for
+    :raises ConfigurationError: the stream contradicts the configuration
     :raises CorruptJournal: an acknowledged record is damaged or missing
     :raises StoreUnavailable: it cannot be read now
     """
@@ -100,7 +101,7 @@ def unreachable(config: JournalConfig) -> list[str]:
 
 
 def health(config: JournalConfig) -> StreamHealth | None:
-    """Return what the servers of the log's stream say of it now, within seconds; None if it is in files.
+    """Return the current health of the log's stream, within seconds; None if the log is in files.
 
     :raises ConfigurationError: the configuration is wrong, so that no server can be asked
     """

@@ -112,7 +112,7 @@ class Segments:
     def spans(self) -> list[Span]:
         return [Span(one.header.number, one.header.first_sequence, one.last_number) for one in self.live]
 
-    def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:  # noqa: ARG002 - nobody else releases
+    def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:  # noqa: ARG002 - only this process releases
         missing = self._config.ignore_missing_journalfiles
         return read(self.live, after, self.last_number, ignore_missing=missing)
 
@@ -170,7 +170,7 @@ class Segments:
             self._preallocated.fill(self._file, found.torn.offset, current.size)
         if not found.clean:
             # After a failed sync the kernel holds pages that the disk does not have, and takes them for
-            # clean: only what is written again is synced.
+            # clean: only rewritten pages are synced.
             offset = BLOCK
             while data := os.pread(self._file, min(_PIECE, current.end - offset), offset):
                 offset = write_all(self._file, data, offset, self._files)
@@ -305,7 +305,7 @@ class Segments:
 
     def release(self, up_to: int) -> None:
         with self._releasing:
-            # What was retained long enough may take the room that what is retained now needs.
+            # Files that were retained long enough may take the room that newer ones need.
             prune = self._retention.prune
             for work in (prune, partial(self._release_each, up_to), prune):
                 try:
@@ -352,8 +352,8 @@ class Segments:
             self._lock.release()
 
     def _failed(self, error: OSError, need: str | None = None) -> StoreError:
-        """Return the error of a failed write; with ``need``, of one that changed nothing, so that a full disk
-        is not the journal's end."""
+        """Return the error of a failed write; with ``need``, a write that changed nothing, so that a full
+        disk does not end the journal."""
         if need is not None and error.errno in _NO_ROOM:
             return StoreUnavailable(f"the disk of {self._directory} is full: the journal needs {need}")
         return JournalFailed(
@@ -408,7 +408,7 @@ class _Preallocated:
             thread = threading.Thread(target=self._run, name="jdbcstore-journal-files", daemon=True)
             try:
                 thread.start()
-            except RuntimeError as error:  # there can be no more threads; what was written is written
+            except RuntimeError as error:  # there can be no more threads; the records are written
                 log.warning("no file could be preallocated for the journal: %s", error)
             else:
                 self._thread = thread

@@ -1,4 +1,4 @@
-"""The locks over a store's tables, seen from outside: who holds one of any kind, and freeing a lease.
+"""The locks over a store's tables, seen from outside: their holders, and freeing a lease.
 
 A lease is in the row of ACTIVEMQ_LOCK; a locked row is found by trying to lock it. The paths of locked files
 are in JDBCSTORE_STATE, except that of the file beside an SQLite database, which is known.
@@ -150,7 +150,7 @@ def number_in(row: str, session: DatabaseSession, connection: Connection) -> int
 
 
 def follow_clock(session: DatabaseSession, connection: Connection) -> None:
-    """Note the database's time; if it is before one that was noted, set leases and delays back by as much.
+    """Note the database's time; if it is before the last noted time, set leases and delays back by as much.
 
     They end at the latest after the time for which they were given, and that since the last note. Only where
     messages are claimed; outside a transaction. Driver errors are not translated.
@@ -189,7 +189,7 @@ def end_epoch_of_claims(session: DatabaseSession, connection: Connection, epoch:
         return True
     if OtherLocks(session, SystemClock()).exclusive(connection) is not None:
         return True
-    connection.control.limit_lock_wait(_LOCK_WAIT)  # of what they are adding, which is waited for
+    connection.control.limit_lock_wait(_LOCK_WAIT)  # their transactions under way are waited for
     values = {"epoch_row": EPOCH_ROW, "old": epoch, "new": epoch + 1}
     return connection.change(session.of(LockStatements).begin_epoch, **values) != 0
 

@@ -251,7 +251,7 @@ class Mastership:
                     return None
                 last = last_epoch(self._session, connection)
                 # The lock is still held, after the epoch was read: if another master has begun one since,
-                # or begins one first, its number is no longer the one that was read.
+                # or begins one first, the number has changed since it was read.
                 while self.locker.keep_alive():
                     changed = self._end_epoch(connection, last)
                     if changed is None:

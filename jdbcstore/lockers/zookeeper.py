@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _NODE = "lock-"
 _BELIEVED = 0.8
-"""The part of a session's timeout for which it is believed to live, after what the servers last confirmed."""
+"""The part of a session's timeout, after its last confirmation, for which it counts as alive."""
 _PATIENCE = 0.25
 """The part of a session's timeout for which an answer is awaited."""
 _CONNECTING = 5.0
@@ -80,7 +80,7 @@ class ZooKeeperLocker(AbstractLocker):
         self._node: str | None = None
         """Our node, if it was made: in line, or that of the lock."""
         self._watched: tuple[str, threading.Event] | None = None
-        """The node before ours, and what is set when it may be gone."""
+        """The node before ours, and the event that is set when it may be gone."""
         self._first: str | None = None
         """The master's name in its node, while that is not ours."""
         self._confirmed = float("-inf")
@@ -250,7 +250,7 @@ class _Sessions(logging.Logger):
     """A logger for kazoo, which tells only there for how long the servers will keep a session.
 
     That may be shorter than was asked for: their ``maxSessionTimeout`` bounds it. Warnings, one for each
-    attempt to connect, are passed on for information. What is below them contains passwords.
+    attempt to connect, are passed on for information. Lower levels contain passwords.
     """
 
     _AGREED = re.compile(r"negotiated session timeout: (\d+)")

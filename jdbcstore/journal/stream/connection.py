@@ -84,7 +84,7 @@ class NatsConnection:
         self._trouble: Exception | None = None
         """The last error of the connection."""
         self._denied: tuple[float, str, str] | None = None
-        """When the servers have last refused a subject, what was to be done with it, and its name."""
+        """The last refusal of a subject by the servers: its time, the action, and the subject."""
         self._is_closed = False
         self._lock = threading.RLock()  # a generator that is collected meanwhile calls start in this thread
         self._loop = asyncio.new_event_loop()
@@ -232,10 +232,10 @@ class NatsConnection:
         return self.run(self.asked(work))
 
     async def asked(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        """Return the answer to what is asked of JetStream, again while nobody answers.
+        """Return JetStream's answer; ask again while no server answers.
 
         :raises NotFoundError: the stream or the message does not exist
-        :raises ConfigurationError: the servers cannot do what was asked
+        :raises ConfigurationError: the servers do not support the request
         :raises StoreUnavailable: there is no answer, or it is another error
         """
         end = time.monotonic() + PATIENCE

@@ -98,7 +98,7 @@ def _found(config: JournalConfig, info: StreamInfo) -> StreamHealth:
     cluster, limit = info.cluster, info.config.max_bytes or 0
     others = [] if cluster is None else cluster.replicas or []
     leader = None if cluster is None else cluster.leader or None
-    if cluster is not None and leader is None:  # one that does not lead knows less of the others
+    if cluster is not None and leader is None:  # a follower knows less of the others
         return _known(config, problem="its servers have no leader now: there is no quorum, or an election")
     present = len(others) + 1
     current = sum(bool(one.current and not one.offline) for one in others) + 1

@@ -65,7 +65,7 @@ class StreamKeys:
             wanted = StreamConfig(
                 name=self._stream,
                 subjects=[f"{self._prefix}>"],
-                description="what the brokers of a journal of jdbcstore tell each other",
+                description="status reports between the brokers of a jdbcstore journal",
                 max_msgs_per_subject=1,
                 max_age=ttl,
                 duplicate_window=min(ttl, 120.0),

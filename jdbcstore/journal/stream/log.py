@@ -1,4 +1,4 @@
-"""StreamLog: the log of a journal in a stream, of which a quorum of servers has what was acknowledged."""
+"""StreamLog: the log of a journal in a stream. A quorum of servers has every acknowledged record."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PER_MESSAGE = 256
 """Bytes that the servers take for a message besides it, and some more."""
 _MOST_RESERVED = 64 * 1024
 _WATCH = 2.0
-"""Seconds between two looks whether the stream still keeps what was acknowledged."""
+"""Seconds between checks that the stream still has all acknowledged records."""
 _LEAST_SPANS = 8
 """Spans into which a full stream is divided at least: the last one is never released."""
 
@@ -64,7 +64,7 @@ class StreamContents:
     beginning: PieceHead | None = None
     """The header of the first message."""
     ending: PieceHead | None = None
-    """The header of the last complete unit, or of one that ended where the first incomplete one begins;
+    """The header of the last complete unit, or of the unit that ended where the first incomplete one begins;
     None if there is no journal yet."""
     torn: Torn | None = None
     ended: int = 0
@@ -88,7 +88,7 @@ class StreamContents:
 
     @property
     def first_sequence(self) -> int:
-        """The first sequence that may have been given out in what is there."""
+        """The first sequence that these records may have assigned."""
         return 1 if self.beginning is None else self.beginning.first_sequence
 
     @property
@@ -200,7 +200,7 @@ def look(server: StreamServer, *, ignore_missing: bool = False, settled: bool = 
         except CorruptJournal:
             before, state = state, server.state(settled=settled)
             if state.first != before.first:
-                continue  # its writer, or the one before, has released what was being read
+                continue  # its writer, or an earlier one, has released the records meanwhile
             if ignore_missing and state.first > state.last:
                 return StreamContents(server, state.last + 1, state.last)
             raise
@@ -214,7 +214,7 @@ def _found(server: StreamServer, state: StreamState, *, ignore_missing: bool) ->
     torn, at = None, state.last
     while True:
         if torn is not None and torn.segment == start and first.piece == 0:
-            # What was before the incomplete unit is released: it says where that ended.
+            # The units before the incomplete one are released; its header says where they ended.
             head = first._replace(last_number=first.first_number - 1, last_sequence=first.first_sequence - 1)
             break
         message = server.message(at) if at >= start else None
@@ -288,7 +288,7 @@ class _Span:
 
 
 def _spans_of(found: StreamContents, count: int) -> list[_Span]:
-    """Return what is there in parts of about the same size: one part would be kept or released as a whole."""
+    """Return the records as parts of about the same size, each of which is released as a whole."""
     spans = [_Span(found.first, found.first_number, found.first_sequence, found.last_number)]
     for part in range(1, count):
         place = found.first + (found.last + 1 - found.first) * part // count
@@ -318,11 +318,11 @@ class _Loss:
 class StreamLog:
     """The log of a journal in a stream, as :class:`jdbcstore.journal.abc.Log` says.
 
-    It is claimed with the first message, which is written only if nobody has written since it
-    was recovered. Each message is written only behind the one before it, so an earlier process is refused
-    from then on. What was written is on a quorum; a ``journal_log_file_size`` of it is released at once.
+    It is claimed with the first message, which is written only if no other process has written since it was
+    recovered. Each message is written only behind the one before it, so an earlier process is refused from
+    then on. Written records are on a quorum; ``journal_log_file_size`` bytes of them are released together.
 
-    :raises ConfigurationError: the stream, or its servers, cannot be what the configuration asks for
+    :raises ConfigurationError: the stream or its servers contradict the configuration
     :raises StoreUnavailable: they do not answer
     """
 
@@ -345,7 +345,7 @@ class StreamLog:
         """The highest sequence before which messages were released, and the messages missing behind it."""
         self._loss: _Loss | None = None
         self._risk: str | None = None
-        """Why the stream may lose what was acknowledged, as it was seen last."""
+        """The last known reason why the stream may lose acknowledged records."""
 
     @property
     def first_number(self) -> int:
@@ -406,7 +406,8 @@ class StreamLog:
         self.last_number, self.last_sequence = last, batch.last_sequence
 
     def _check_room(self, size: int) -> None:
-        """Leave room for the marks of the next processes: one that cannot open the stream cannot release it.
+        """Leave room for the marks of later processes: a process that cannot open the stream cannot release
+        it.
 
         :raises StoreUnavailable: the stream's limit of bytes does not leave it
         """
@@ -491,7 +492,7 @@ class StreamLog:
                     return None
                 return (
                     f"it ends with message {state.last_seq}, and message {last} was acknowledged: its servers"
-                    " have lost their end, or one that is behind the others answers"
+                    " have lost their end, or the answering server is behind the others"
                 )
             if self._loss is None or (self._loss.first, self._loss.gaps) != (first, gaps):
                 self._loss = _Loss(first, gaps, self.last_number)
@@ -501,7 +502,7 @@ class StreamLog:
         )
 
     async def _watch(self) -> None:
-        """Look now and then whether the stream keeps what was acknowledged, also if no caller asks."""
+        """Check regularly that the stream keeps acknowledged records, even if no caller asks."""
         while True:
             await asyncio.sleep(_WATCH)
             found = await self._health()
@@ -510,7 +511,7 @@ class StreamLog:
             if found.problem is not None and self._risk != found.problem:
                 log.error("%s may lose acknowledged messages: %s", self._config.place, found.problem)
             elif found.problem is None and self._risk is not None:
-                log.warning("%s keeps what was acknowledged again", self._config.place)
+                log.warning("%s keeps acknowledged records again", self._config.place)
             self._risk = found.problem
 
     def is_at_risk(self, applied: int) -> bool:
@@ -520,7 +521,7 @@ class StreamLog:
         return self._risk is not None
 
     def sync(self) -> None:
-        """Do nothing: what was acknowledged is as durable as it gets."""
+        """Do nothing: acknowledged records are as durable as they get."""
 
     def spans(self) -> list[Span]:
         with self._lock:

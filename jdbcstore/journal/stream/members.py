@@ -47,7 +47,7 @@ class Member:
     weight: int = 1
     """Its weight in the choice of a master."""
     wants: str = ""
-    """The name of the copy that it waits for, or is taking; empty if it has what it needs."""
+    """The name of the copy that it waits for, or is taking; empty if it needs none."""
     fetched: int = 0
     """The percentage of that copy that it has."""
     trouble: str = ""
@@ -82,7 +82,7 @@ class ReplicaGroup:
 
     @property
     def described(self) -> tuple[StreamMember, ...]:
-        """The brokers, for who watches over them."""
+        """The brokers, for an administrator."""
         return tuple(
             StreamMember(
                 name=one.node,
@@ -124,7 +124,7 @@ class Members:
         self._bucket = f"{server.name}-copies"
 
     def report(self, member: Member) -> None:
-        """Tell the others what a broker is now."""
+        """Publish the status of a broker."""
         facts = asdict(replace(member, silent=0.0))
         self._keys.put(f"member.{member.node}", json.dumps(facts).encode())
 
@@ -139,7 +139,7 @@ class Members:
         return [one for one in found if one is not None]
 
     def find(self, node: str) -> tuple[int, Member] | None:
-        """Return the number of a broker's last report, and what it said; None if it has said nothing."""
+        """Return the number of a broker's last report, and the report; None without one."""
         key = self._keys.get(f"member.{node}")
         said = None if key is None else _member(key, 0.0)
         return None if key is None or said is None else (key.revision, said)
@@ -156,7 +156,7 @@ class Members:
                 bucket=self._bucket,
                 description="copies of the database of the master, on their way to another broker",
                 replicas=self._server.replicas,
-                ttl=_FORGOTTEN,  # of one whose taker was killed, nobody else would remove it
+                ttl=_FORGOTTEN,  # no other process would remove the copy of a killed taker
             )
             return await js.create_object_store(self._bucket, wanted)
 
@@ -181,7 +181,7 @@ class Members:
     def fetch(self, copy: Copy, file: Path, fetched: Callable[[int], None]) -> None:
         """Write a copy to a file; ``fetched`` is called with its percentage now and then.
 
-        :raises DamagedCopy: it is not what was stored, or a part of it is gone
+        :raises DamagedCopy: it differs from the stored copy, or a part of it is missing
         :raises StoreUnavailable: the file cannot be written, too
         """
         connection, stream = self._server.connection, f"OBJ_{self._bucket}"
@@ -242,7 +242,7 @@ class Members:
 
 
 def _said(kind: type[Member] | type[Copy], key: Key) -> dict[str, Any]:
-    """Return what a broker has said that this version knows; one of a later version may say more."""
+    """Return the parts of a report that this version knows; a later version may report more."""
     said = json.loads(key.value)
     return {one.name: said[one.name] for one in fields(kind) if one.name in said}
 
@@ -257,9 +257,9 @@ def _member(key: Key, silent: float) -> Member | None:
 def group(config: JournalConfig) -> ReplicaGroup:
     """Return the role, the position and the lag of each broker of a replicated journal, from its servers.
 
-    Any process may ask, also one that is not a member; a :class:`Member` says what it says of itself.
+    Any process may ask, member or not; a :class:`Member` is its own report.
 
-    :raises ConfigurationError: the stream is not what the configuration asks for
+    :raises ConfigurationError: the stream contradicts the configuration
     :raises CorruptJournal: the end of the stream cannot be read
     :raises StoreUnavailable: the servers do not answer
     """

@@ -1,7 +1,7 @@
 """The layout of a journal's log in a stream: units of records, each in one message or in several.
 
-A unit is what is written at once. Where it is larger than the servers take, it is split into pieces, and is
-read only if all of them are there: one whose writer failed in between is followed by another unit with the
+A unit is written as a whole. Where it is larger than the servers take, it is split into pieces, and is
+read only if all of them are there: a unit whose writer failed in between is followed by another unit with the
 same numbers. The records of a unit are laid out as in a file, with the stream's sequence of its first piece
 in place of the number of a segment.
 """

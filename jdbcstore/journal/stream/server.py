@@ -60,7 +60,7 @@ class StreamState(NamedTuple):
 
     first: int
     last: int
-    """The last one that there ever was; lower than ``first`` if there is none."""
+    """The last message ever written; lower than ``first`` if the stream is empty."""
     size: int
     """Bytes."""
     gaps: int = 0
@@ -70,10 +70,10 @@ class StreamState(NamedTuple):
 class StreamServer:
     """A stream on its servers: checked, and created if it is to be written and does not exist. Thread-safe.
 
-    Only one thread at a time appends. What is asked is asked again while the servers elect, or cannot be
+    Only one thread at a time appends. Requests are repeated while the servers elect, or cannot be
     reached, for half a minute.
 
-    :raises ConfigurationError: the stream, or its servers, cannot be what the configuration asks for
+    :raises ConfigurationError: the stream or its servers contradict the configuration
     :raises StoreUnavailable: they do not answer
     """
 
@@ -158,7 +158,7 @@ class StreamServer:
         return (min(longest, self._longest) if self._longest else longest) - _MARGIN
 
     def state(self, *, settled: bool = False) -> StreamState:
-        """Return what the stream has; ``settled`` if one that is cut off from the others is not to answer.
+        """Return the state of the stream; ``settled``: only a leader with a quorum may answer.
 
         :raises StoreUnavailable: the servers do not answer
         """
@@ -176,23 +176,23 @@ class StreamServer:
         return self._connection.run(self._surely(lambda: self._with(after + 1))).last > after
 
     async def _with(self, at: int) -> tuple[StreamState, bool]:
-        """Return what the stream has, and whether it has had a message."""
+        """Return the state of the stream, and whether it ever had a message."""
         state = await self._state()
         return state, state.last >= at
 
     async def _now(self) -> StreamInfo:
-        """Return what the one says that answers for the leader."""
+        """Return the answer of the current leader."""
         info = await self._found(self._connection.asked(lambda js: js.stream_info(self._name)))
         self._check_same(info)
         self._check_fit(info)
         return info
 
     async def _settled(self, read: Callable[[], Awaitable[T]]) -> T:
-        """Return what a leader that a quorum follows answers to a question, unless it is elected just then.
+        """Return the answer of a leader with a quorum, unless it is elected just then.
 
-        Another may answer reads, with the state of before: one that is cut off takes ten seconds to find that
-        the others have elected, and a new one may not have applied all that is decided. A quorum has to agree
-        to a purge, also to this one, which removes nothing. But no answer says who has agreed.
+        Another server may answer reads with an older state: an isolated leader needs ten seconds to notice
+        that the others have elected, and a new one may not have applied all decisions. A quorum has to agree
+        to a purge, also to this one, which removes nothing. But no answer names the servers that agreed.
         """
         nothing = f"{self._subject}.none"
         await self._found(self._connection.asked(lambda js: js.purge_stream(self._name, subject=nothing)))
@@ -201,7 +201,7 @@ class StreamServer:
     async def _surely(self, read: Callable[[], Awaitable[tuple[T, bool]]]) -> T:
         """Return an answer; asked for again, for half a minute, while it lacks what there seems to have been.
 
-        A server that is behind the others catches up, and one that is cut off believes to lead for less.
+        A server that is behind the others catches up; an isolated one ceases to lead sooner.
 
         :param read: returns the answer, and whether it is believed at once
         """
@@ -246,7 +246,7 @@ class StreamServer:
         self.max_bytes = max(info.config.max_bytes or 0, 0)
 
     def _check_same(self, info: StreamInfo) -> None:
-        """Check that the stream is still the one that was looked at first.
+        """Check that the stream is still the same.
 
         :raises JournalFailed: it was deleted, and another one has its name
         """
@@ -318,7 +318,7 @@ class StreamServer:
             await self._connection.js.publish(
                 self._subject, message, timeout=ANSWER, stream=self._name, headers=headers
             )
-        except NoStreamResponseError as error:  # nobody took it: there is no leader now, or no stream
+        except NoStreamResponseError as error:  # no server took it: there is no leader now, or no stream
             failure = APIError(description=str(error))
             try:
                 await self._connection.js.stream_info(self._name)
@@ -348,7 +348,7 @@ class StreamServer:
             if found == message:
                 return True
             if found is not None and is_foreign(found):
-                raise LogMoved  # and so an append behind ``after`` is refused, also one that is under way
+                raise LogMoved  # so an append behind ``after`` is refused, even if it is under way
             state = await self._surely(lambda: self._with(after))
         except JournalFailed:
             raise
@@ -368,7 +368,7 @@ class StreamServer:
         if state.last < after:
             raise JournalFailed(
                 f"{self._place} ends with message {state.last}, and message {after} was acknowledged: it"
-                " was deleted, or its servers have lost what they acknowledged; restore it, then open the"
+                " was deleted, or its servers have lost acknowledged messages; restore it, then open the"
                 " store again"
             )
         return False
@@ -489,7 +489,7 @@ def _batch(
 ) -> list[tuple[int, bytes]]:
     """Return the next messages of a reader, from one sequence to another, in their order.
 
-    :raises TimeoutError: none came, or not all: what was sent to a connection that was lost is not sent
+    :raises TimeoutError: not all came: messages sent to a lost connection are not sent
         again
     """
     first, last = of
@@ -498,7 +498,7 @@ def _batch(
     for one in fetched:
         at = one.metadata.sequence.stream
         if not first <= at <= last:
-            continue  # one that goes on elsewhere sends some again
+            continue  # another connection sends some again
         if at > first and connection.run(has_any(first, at - 1)):
             raise TimeoutError(f"message {first} did not come")
         batch.append((at, one.data))

@@ -168,7 +168,8 @@ class FilteredStore:
         wait(late, _LAST_WORDS)
         if unwritten or late:
             raise StoreClosed(
-                f"closed after {timeout} seconds; what was not written by then has failed with StoreClosed",
+                f"closed after {timeout} seconds; writes that were not done by then have failed with"
+                " StoreClosed",
                 unwritten=sum(one.unwritten for one in unwritten) or len(late),
             )
 

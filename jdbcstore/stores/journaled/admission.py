@@ -24,7 +24,7 @@ _MAX = 16_384
 _MAX_BYTES = 64 << 20
 _BATCH = 256
 _LOOK = 1.0
-"""Seconds between looks at the clock, which may not be the one that threads wait by."""
+"""Seconds between readings of the clock, which may differ from the clock that threads wait by."""
 _SLOW = 5.0
 """Seconds for one transaction of a checkpoint, after which it is logged."""
 
@@ -40,7 +40,7 @@ class _Waiting:
 class Admission:
     """The queue before the journal. Its methods are called under the overlay's lock.
 
-    ``is_full`` says whether there is no room for a unit, and ``enter`` counts one that is admitted; ``write``
+    ``is_full`` says whether there is no room for a unit, and ``enter`` counts an admitted unit; ``write``
     is called under no lock. ``wake`` requests a checkpoint. ``left`` is notified when a unit leaves the
     queue. ``timeout`` is in seconds.
     """
@@ -138,7 +138,7 @@ class Admission:
         self._update()
 
     def room_made(self) -> None:
-        """There may be room now."""
+        """Wake writers that wait for room."""
         if self._for_room:
             self._changed.notify()
 
@@ -169,7 +169,7 @@ class Admission:
         self._update()
 
     def cancel(self) -> list[JournalUnit]:
-        """Admit nothing more, and return what is queued, for the caller to refuse."""
+        """Admit nothing more, and return the queue, for the caller to refuse."""
         self._ended = True
         rest = [waiting.unit for waiting in (*self._for_turn, *self._for_room)]
         self._for_turn.clear()

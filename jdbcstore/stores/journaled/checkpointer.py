@@ -87,7 +87,7 @@ class _Batches:
         self.grow(len(message.blob))
 
     def grow(self, size: int) -> None:
-        """Count the bytes of what was added, and end a transaction that is full."""
+        """Count added bytes, and end a transaction that is full."""
         self._size += size
         if self._size >= self._most:
             written = self.adds[-1][0] if self.adds else self._mark.written
@@ -104,7 +104,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _RETAINED = 4
 """Prepared transactions are written again when they retain this many times their own bytes."""
 _LOOK = 1.0
-"""Seconds between looks at the clock, which may not be the one that threads wait by."""
+"""Seconds between readings of the clock, which may differ from the clock that threads wait by."""
 
 
 @dataclass(slots=True)
@@ -371,7 +371,7 @@ class Checkpointer:
             self._overlay.refused[sequence] = container
 
     def _drop_consumed(self) -> None:
-        """Delete refused messages that consumers, who had received them before, have acknowledged."""
+        """Delete rejected messages that consumers had received earlier and have acknowledged."""
         with self._overlay.lock:
             consumed = [*self._overlay.consumed]
         for sequence in consumed:
@@ -457,7 +457,7 @@ class Checkpointer:
     def _detach(self) -> None:
         """Note in the backing store that it has everything; unless there are undecided transactions."""
         if not self._overlay.prepared:
-            self._writer.journal.check()  # what is in doubt is not applied
+            self._writer.journal.check()  # a prepared transaction is not applied
             self._writer.journal.sync()  # only the holder of the lock may say that it is applied
             self.apply(Changes(replace(self.mark, journal=0)))
 

@@ -106,7 +106,7 @@ class JournaledMessageStore(UnitWrites[JournalUnit]):
         return found
 
     def _decided(self, sequences: list[int]) -> list[int]:
-        """Return the sequences without those that a durable subscription has in doubt."""
+        """Return the sequences without those prepared by a durable subscription."""
         return sequences
 
     def update_in(self, writes: RecordedWrites, message: Message) -> None:
@@ -173,7 +173,7 @@ class JournaledMessageStore(UnitWrites[JournalUnit]):
         return read_page(source, self._backing.recover_expired, limit, after)
 
     def message_count(self) -> int:
-        # While no transaction of a checkpoint is written, what the backing store has is known exactly.
+        # While no transaction of a checkpoint is written, the content of the backing store is known exactly.
         with self._front.checkpointer.gate:
             laid = _overlaid(self._source)
             gone: Collection[int] = self._backing.present(laid.gone) if laid.gone else ()
@@ -209,7 +209,7 @@ class JournaledMessageStore(UnitWrites[JournalUnit]):
         return self._remove_found(self.recover_expired, progress)
 
     def _remove_found(self, find: Callable[[int, Cursor | None], Page], progress: Progress | None) -> int:
-        """Remove what is found up to the store's current sequence, each page as one unit."""
+        """Remove found messages up to the store's current sequence, each page as one unit."""
         with self._overlay.lock:
             last = self._overlay.last_sequence
 
@@ -303,7 +303,7 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
             writes.acknowledgements.append((key, found))
 
     def _pages_of(self, info: SubscriptionInfo) -> tuple[PageSource, DurableSubscription]:
-        """Return what a subscription reads: the layers, and the backing store."""
+        """Return the sources of a subscription: the layers, and the backing store."""
         key = self._key(info.client_id, info.subscription_name)
         source = PageSource(self._overlay, self._container, self._front.subscriptions.lanes(key), key)
         return source, self._topic.subscription(info.client_id, info.subscription_name)
@@ -364,7 +364,7 @@ def _overlaid(source: PageSource) -> _Overlaid:
                 laid.count += destination.count
                 laid.size += destination.size
             else:
-                # What a checkpoint has written is counted by the backing store.
+                # The backing store counts messages that a checkpoint has written.
                 rest = [number for lane in destination.lanes.values() for number in lane.behind(written)]
                 laid.count += len(rest)
                 laid.size += sum(len(layer.adds[number].blob) for number in rest)

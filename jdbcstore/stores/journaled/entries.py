@@ -121,7 +121,7 @@ class JournalUnit:
 
 
 class Add(JournalUnit):
-    """The most common unit: one message is added. The writer applies those that follow each other at once."""
+    """The most common unit: one message is added. The writer applies consecutive ones together."""
 
     __slots__ = ("message",)
 

@@ -1,4 +1,4 @@
-"""The front of a backing store: what a journal has and the store does not, until a checkpoint writes it."""
+"""The front of a backing store: the journal's content that the store lacks until a checkpoint."""
 
 from __future__ import annotations
 
@@ -114,7 +114,8 @@ class JournalFront:
         if mark.journal != journal.journal:
             # From now on the tables say that a journal has more.
             self.checkpointer.apply(Changes(self.checkpointer.mark))
-            # Only now no one else adds to them. What a checkpoint takes for written, no record gets.
+            # Only now no other process adds to them. No record gets a sequence that a checkpoint takes for
+            # written.
             journal.skip(self.store.last_sequence())
             with overlay.lock:
                 overlay.last_sequence = max(overlay.last_sequence, journal.last_sequence)
@@ -166,11 +167,11 @@ class JournalFront:
             progress(count % _REPORTED)
 
     def follow(self) -> None:
-        """Replay what was appended since the replay before, by another process."""
+        """Replay records that another process has appended since the last replay."""
         self._replay(self.overlay.last_number, None, self.overlay.last_number)
 
     def checkpoint(self) -> None:
-        """Write what was replayed to the backing store."""
+        """Write the replayed records to the backing store."""
         self._open_prioritized()
         self.checkpointer.checkpoint(is_replay=True)
 

@@ -1,9 +1,9 @@
 """Writes that are in the journal and not yet in the backing store, which readers see before the tables do.
 
-At most two layers are involved in writing: the active one, which takes what the journal has made durable, and
+At most two layers are involved in writing: the active one, which takes durable records of the journal, and
 a frozen one, which a checkpoint is writing to the backing store. Applying a layer a second time, after all or
 a part of it was written there, changes nothing. So a reader holds on to the oldest layer there is, reads the
-backing store without any lock, and then applies all layers from that one on to what it read.
+backing store without any lock, and then applies all layers from that one on to its page.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ class Overlay:
             self.write(writes, first)
 
     def note(self, operation: RecordedOperation) -> None:
-        """Apply an operation to what prepared transactions have: acknowledgements of one that is deleted."""
+        """Apply an operation to prepared transactions: drop acknowledgements of a deleted subscription."""
         if operation.kind == UNSUBSCRIBE:
             self.forget(SubscriptionKey(operation.destination, *operation.subscriber))
 
@@ -421,7 +421,7 @@ class Overlay:
             self.held[key].update(sequence for sequence, _ in messages)
 
     def end_prepared(self, xid: XATransactionId) -> PreparedBranch | None:
-        """Remove a prepared transaction, and make what it held visible."""
+        """Remove a prepared transaction, and make its messages visible."""
         held = self.prepared.pop(xid, None)
         if held is None:
             return None

@@ -72,7 +72,7 @@ class PageSource:
         return [destination for destination in found if destination is not None]
 
     def added(self, oldest: Layer, start: Sequence[int]) -> Iterator[_Row]:
-        """Yield what the layers add after these positions, in delivery order."""
+        """Yield the layers' additions after these positions, in delivery order."""
         if self.expired_ms is not None:
             yield from self._expired(oldest, start[0], self.expired_ms)
             return

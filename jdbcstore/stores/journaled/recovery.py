@@ -34,7 +34,7 @@ _OF_A_PROCESS = 1
 
 
 def known_of(store: CheckpointedStore, journal: int) -> BackingState | None:
-    """Return what the store has applied of its pending journal, or else of the one with this number."""
+    """Return how far the store has applied its pending journal, or else the journal with this number."""
     mark = store.journal_mark()
     if mark is None:
         return None
@@ -104,7 +104,7 @@ class JournalBinding:
         self.after = self.check(found)
 
     def look(self) -> None:
-        """Read what the store has."""
+        """Read the store's offset."""
         self.mark = self._store.journal_mark() or _NEW
         self.last_sequence = self._store.last_sequence()
 
@@ -113,7 +113,7 @@ class JournalBinding:
 
         A store that has no identity yet gets one.
 
-        :raises CorruptJournal: the journal ends before what the store has of it, or a record it needs is
+        :raises CorruptJournal: the journal ends before the store's offset, or a needed record is
         missing
         :raises JournalInUse: another process has appended to it meanwhile
         :raises JournalPending: another journal has records that the store does not have
@@ -140,7 +140,7 @@ class JournalBinding:
     def _claim(self, found: Contents) -> None:
         """Claim a journal, which another process may be writing, before its writes to the store are ended.
 
-        What is refused, whether by the check or by the log, leaves everything to that process.
+        A refusal, by the check or by the log, leaves everything to that process.
         """
         self.look()
         if self._store.unsaved() is None:
@@ -263,7 +263,7 @@ class JournalBinding:
                 "name another directory, or move the files away; jdbcstore replay delivers the messages in"
                 " its files"
             )
-        return "name another stream_name; jdbcstore journal dump prints what is in this one"
+        return "name another stream_name; jdbcstore journal dump prints the content of this one"
 
     def _apply(self, mark: JournalMark) -> None:
         self._store.apply(Changes(mark))

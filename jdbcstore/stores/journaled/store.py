@@ -1,7 +1,7 @@
 """The store with a journal in front: many small commits become few large ones.
 
 A write is durable once it is in the journal (:mod:`jdbcstore.journal`), where one sync serves all writes that
-are waiting. The overlay keeps in memory what the journal has and the backing store does not, and readers
+are waiting. The overlay keeps in memory the journal's content that the backing store lacks, and readers
 merge the two. Checkpoints write the overlay to the backing store in large transactions; a message that was
 acknowledged before never gets there.
 """
@@ -99,7 +99,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         self._cleanup.start()
 
     def _begun(self) -> None:
-        """Do what comes before anything else is written."""
+        """Write the records that precede all others."""
 
     def _new_place(self, destination: Destination, prioritized: bool | None) -> JournaledMessageStore:
         self._writer.check_open()
@@ -127,7 +127,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
 
     @property
     def timings(self) -> Mapping[str, Timings]:
-        """The writes of the journal since it was opened, and what the backing store measures."""
+        """The writes of the journal since it was opened, and the backing store's measurements."""
         behind = self._store.timings if isinstance(self._store, Measured) else {}
         return {"journal": self._journal.timings, **behind}
 
@@ -159,7 +159,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
             )
 
     def streams(self) -> list[StreamHealth]:
-        """Return what the servers of its stream say of it, as :class:`jdbcstore.abc.Streamed` says."""
+        """Return the health of its stream by its servers; see :class:`jdbcstore.abc.Streamed`."""
         found = self._journal.health()
         return [] if found is None else [found]
 
@@ -230,7 +230,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         """Destinations that are in use, or were; and those of them that the overlay may have emptied."""
         with self._overlay.lock:
             used, touched = self._overlay.containers()
-        # A checkpoint may be writing what is neither in the tables yet nor in the active layer any more.
+        # A checkpoint may be writing messages that are in neither the tables nor the active layer.
         every = {*self._store.destinations(), *map(Destination.parse, used | touched)}
         return every, every & {*map(Destination.parse, touched - used)}
 
@@ -272,8 +272,8 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
             return total + self._store.cleanup()
 
     def close(self, timeout: float | None = None) -> None:
-        """As in :class:`jdbcstore.abc.Store`. What is not in the backing store in time stays in the
-        journal."""
+        """As in :class:`jdbcstore.abc.Store`. Messages that do not reach the backing store in time stay in
+        the journal."""
         with self._lock:
             was_closed, self._closed = self._closed, True
         if was_closed:

@@ -111,7 +111,7 @@ class JournaledTransactions:
                     held.is_decided = False  # nothing was written, or nothing will be any more
                     raise
                 except BaseException:
-                    # If a signal handler has ended the call, no second record may follow one that was begun.
+                    # If a signal handler has ended the call, no second record may follow the begun one.
                     held.is_decided = unit.taken
                     raise
 
@@ -195,7 +195,7 @@ class _Claims:
 
 
 def _described(xid: XATransactionId, held: PreparedBranch) -> PreparedTransaction:
-    """Return what a transaction manager is shown, also if nothing is left to be decided."""
+    """Return the transaction for its manager, even if nothing is left to decide."""
     added = Counter(message.container for message in held.writes.adds)
     writes = [PreparedWrites(Destination.parse(name), added=count) for name, count in added.items()]
     for name, sequences in held.writes.removes:

@@ -32,9 +32,9 @@ from jdbcstore.util.futures import Burst, QueuedFuture, StoreFuture, Waiter
 class JournalAudit:
     """The duplicate audit, which decides about a message when it is its turn to be written.
 
-    Only what is durable is seen: a message sent again while its first copy is in flight is stored itself if
-    that copy is cancelled or refused. What is prepared is seen until it is rolled back. For the thread that
-    writes or replays the journal, which is one at a time.
+    Only durable messages are seen: a message sent again while its first copy is in flight is stored itself if
+    that copy is cancelled or refused. Prepared messages are seen until they are rolled back. Only the thread
+    that writes or replays the journal uses it.
     """
 
     def __init__(self, audit: DuplicateAudit, overlay: Overlay) -> None:
@@ -51,7 +51,7 @@ class JournalAudit:
         names = [(add.producer, add.producer_sequence) for add in unit.adds]
         if unit.kind == ROLLBACK:
             decided.update(dict.fromkeys(names, False))
-        # What is committed, or prepared once more for a checkpoint, was seen when it was prepared.
+        # Messages committed, or prepared once more for a checkpoint, were seen when they were prepared.
         if unit.kind in (COMMIT, ROLLBACK) or (unit.kind == PREPARE and unit.xid in self._overlay.prepared):
             return unit
         is_new = []
@@ -85,7 +85,7 @@ class JournalWriter:
 
     journal: Journal
     log: RecordLog
-    """The records that are taken from: of the journal, or of one that another process writes."""
+    """The source of records: the journal, or a journal that another process writes."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class JournalWriter:
 
     @property
     def is_pressed(self) -> bool:
-        """Whether memory requires a checkpoint, which does not free what is prepared; the lock is held."""
+        """Whether memory requires a checkpoint, which does not free prepared messages; the lock is held."""
         overlay = self.overlay
         size = overlay.active.size
         if size >= self._least and size >= (self._limit - overlay.prepared_size) * _PRESSED:
@@ -148,7 +148,7 @@ class JournalWriter:
         except StoreError:
             raise
         except BaseException:
-            # A signal handler has ended the call: what is not begun must not happen either.
+            # A signal handler has ended the call: a unit that is not begun must not be written.
             self.withdraw(unit)
             raise
 
@@ -248,7 +248,7 @@ class JournalWriter:
             raise
 
     def _abandon(self, unit: JournalUnit, *, counted: bool) -> None:
-        """Remove a unit whose caller leaves with an error, or by what a signal handler raised.
+        """Remove a unit whose caller leaves with an error, or by an exception of a signal handler.
 
         If the journal has begun to write it, it ends as any other.
         """
@@ -315,7 +315,7 @@ class JournalWriter:
             self.admission.room_made()
 
     def committed(self, batch: Sequence[WrittenEntry]) -> None:
-        """Apply what the journal has made durable, and then notify the callers."""
+        """Apply durable entries, and then notify their callers."""
         overlay, cost, size = self.overlay, 0, 0
         units = cast("list[tuple[JournalUnit, int, int, int, int]]", batch)
         with self._lock:
@@ -359,7 +359,7 @@ class JournalWriter:
                 unit.completion.set_exception(error)
 
     def stop(self, error: StoreError) -> None:
-        """Accept no more units, for this reason; what is in flight continues."""
+        """Accept no more units, for this reason; units in flight continue."""
         with self._lock:
             if self._stopped is None or isinstance(error, StoreClosed):
                 self._stopped = error

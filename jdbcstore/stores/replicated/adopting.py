@@ -1,4 +1,4 @@
-"""Adopting a stream: a journal whose stream is lost goes on from what a database has."""
+"""Adoption of a new stream: a journal whose stream is lost continues from a database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Adopted:
     applied: int
     """The last record that the database has; the next one follows it."""
     replayed: int
-    """The records that the database got from what was left of the stream."""
+    """The records that the database got from the rest of the stream."""
     others: tuple[Member, ...]
     """The other brokers that were heard of in the last day."""
 
@@ -34,7 +34,7 @@ class Adopted:
 def adopt(configuration: Configuration, *, force: bool = False) -> Adopted:
     """Let a stream that is lost, or has lost records, go on behind the last record that a database has.
 
-    What is left of the stream is applied to the database first, and removed from the stream then. The
+    The rest of the stream is first applied to the database, and then removed from the stream. The
     database keeps its content; the databases of other brokers follow the stream again, or get copies.
 
     :param force: also if another broker has more records, which are lost then

@@ -1,4 +1,4 @@
-"""Copies of an SQLite database, consistent whoever writes it meanwhile."""
+"""Copies of an SQLite database, consistent even while another process writes it."""
 
 from __future__ import annotations
 

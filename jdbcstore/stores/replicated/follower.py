@@ -33,12 +33,12 @@ log = logging.getLogger(__name__)
 ROUND = 0.25
 """Seconds between two looks at the end of the stream."""
 _CHECKPOINT = 2.0
-"""Seconds between checkpoints: what they have not written is replayed once more by the next master."""
+"""Seconds between checkpoints. The next master replays later records once more."""
 _RETRY = 1.0
 """Seconds until the servers of the stream, or the database, are tried again."""
 _REPORT = 1.0
 _USELESS = 10.0
-"""Seconds until another copy is asked for, after one that would not help: each is work for the master."""
+"""Seconds between requests for a copy, if the last one did not help: each is work for the master."""
 _ALIVE, _LISTENED, _SIGNS = 10.0, 3.5, 2
 """Seconds since the last report of a process that may be alive, for which it is listened to then, and the
 reports that show it: one may be late, and of a process that is gone."""
@@ -47,8 +47,8 @@ reports that show it: one may be late, and of a process that is gone."""
 class Behind(StoreUnavailable):
     """The stream has released records that a database does not have: it needs a copy of the master's.
 
-    A copy helps if it reaches the record ``least``: the last one of this database, or the last one that the
-    stream does not have any more.
+    A copy helps if it reaches the record ``least``: the last one of this database, or the last released
+    record of the stream.
     """
 
     def __init__(self, message: str, *, least: int = 0) -> None:
@@ -65,7 +65,7 @@ class FollowedLog(RecordLog):
         self._server = server
 
     def find(self, found: StreamContents) -> None:
-        """Take what is in the stream now."""
+        """Take the current content of the stream."""
         self._log = found
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
@@ -80,7 +80,7 @@ class StreamFollower:
 
     It replays and makes checkpoints by the code of the recovery: the mark of a checkpoint is in the
     transaction that has its changes, so it may be killed anywhere. A database that is new takes the identity
-    of the stream; one for which the stream has no longer what it lacks gets a copy of the master's.
+    of the stream; a database that lacks released records gets a copy of the master's.
     """
 
     def __init__(self, configuration: Configuration, clock: Clock | None, progress: Progress | None) -> None:
@@ -122,13 +122,13 @@ class StreamFollower:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the database has what the stream had at the last round, or has it in memory."""
+        """Whether the database, or the memory, has all records of the last round."""
         return self.member.is_complete
 
     def finish(self) -> None:
         """Follow to the end of the stream once more, and write all to the database: this is the master now.
 
-        :raises Behind: the stream has released what the database does not have
+        :raises Behind: the stream has released records that the database lacks
         :raises StoreError: the stream or the database cannot be read or written
         """
         self._finishing = True
@@ -137,7 +137,7 @@ class StreamFollower:
             raise self.failure
 
     def stop(self) -> None:
-        """Follow no more, and close the database."""
+        """Stop following and close the database."""
         self._stopping.set()
         self._thread.join()
 
@@ -191,7 +191,7 @@ class StreamFollower:
     def _check_alone(self, members: Members) -> None:
         """Check that no other process has this one's name; before the database is opened, which it may share.
 
-        One that has said something lately is listened to, unless it was closed: it does so each second.
+        A broker that has reported lately is awaited, unless it was closed: it reports each second.
 
         :raises ConfigurationError: there is one
         """
@@ -287,7 +287,7 @@ class StreamFollower:
         self.report(members)
 
     def report(self, members: Members, *, now: bool = False) -> None:
-        """Tell the others, if that is due; after a failure the next time does."""
+        """Publish this member's status, at most once per ``_REPORT``."""
         time = self._clock.monotonic()
         if now or time >= self._reported + _REPORT:
             self._reported = time
@@ -334,7 +334,7 @@ class Following:
 
         :raises Behind: the database needs a copy
         :raises ConfigurationError: the stream is of another store
-        :raises CorruptJournal: it ends before what the database has, or is damaged
+        :raises CorruptJournal: it ends before the database's offset, or is damaged
         :raises StoreUnavailable: the servers or the database do not answer
         """
         self._store.begin_journal()
@@ -344,7 +344,7 @@ class Following:
             self._follow()
         except (Behind, CorruptJournal):
             if self._before is not None:
-                self._front.checkpoint()  # what was read may be nowhere else any more
+                self._front.checkpoint()  # these records may exist nowhere else
             raise
 
     def _follow(self) -> None:
@@ -354,7 +354,7 @@ class Following:
             try:
                 is_complete = self._round(settled=is_first or is_last)
             except CorruptJournal as error:
-                # What was being read may have been released meanwhile.
+                # The records may have been released during the read.
                 found = look(self._server, settled=True)
                 self._check(found, max(self._overlay.last_number, self._binding.after))
                 if is_first or is_last:
@@ -367,7 +367,8 @@ class Following:
             is_last = self._follower.is_stopping(ROUND)
 
     def _round(self, *, settled: bool) -> bool:
-        """Apply what is in the stream, ``settled`` if not as it was before; return whether that is all."""
+        """Apply the records of the stream; return whether none are left. ``settled``: ask a leader with a
+        quorum."""
         self._server.find()
         found = look(self._server, settled=settled)
         before = self._before
@@ -406,7 +407,7 @@ class Following:
         is_bound = mark.store and found.store in (0, mark.store)
         if not is_bound and not mark.applied and self._is_empty():
             if not found.last_number:
-                return False  # a master has ended before it said what it begins with
+                return False  # a master ended before its first record
             self._check(found, 0)
             first = decode_record(next(found.records(0)))[1].operation
             if first is None or first.kind != BEGIN or not first.facts["is_empty"]:
@@ -425,7 +426,7 @@ class Following:
         self._check(found, binding.after)
         if mark.writer and found.writer_of(binding.after) not in (None, mark.writer):
             raise self._other(binding.after, found.last)
-        self._note(is_complete=False)  # the master keeps from now on what is not applied yet
+        self._note(is_complete=False)  # from now on the master keeps unapplied records
         return True
 
     def _check_new(self, mark: JournalMark) -> None:
@@ -483,9 +484,9 @@ class Following:
     def _other(self, number: int, at: int) -> CorruptJournal:
         """Return the error for a record that the stream has lost, and has another one in its place."""
         return CorruptJournal(
-            f"record {number} of the stream is not the one that {self._store.place} has applied: its servers"
-            " have lost their end, and another broker has written since. Move this database away, and this"
-            " broker gets a copy of the master's; jdbcstore compare shows what only one of them has",
+            f"record {number} of the stream differs from the record that {self._store.place} applied: its"
+            " servers have lost their end, and another broker has written since. Move this database away, and"
+            " this broker gets a copy of the master's; jdbcstore audit shows their differences",
             segment=at,
             in_stream=True,
         )

@@ -24,9 +24,9 @@ class StreamLocker(AbstractLocker):
     """A key in the bucket ``STREAM-lock``, which the master puts again and again, and which else expires.
 
     It is put only if it does not exist, or as the master has put it last: what two put at once, a quorum of
-    the servers decides. For four fifths of the key's time the lock is believed to be held. The servers'
-    clocks decide when it expires, so one that jumps may end it early: the journal's stream refuses the old
-    master in any case.
+    the servers decides. For four fifths of the key's time the lock counts as held. The servers' clocks decide
+    when it expires, so a clock that jumps may end it early: the journal's stream refuses the old master in
+    any case.
 
     :raises ConfigurationError: the journal is not in a stream
     """
@@ -104,7 +104,7 @@ class StreamLocker(AbstractLocker):
         return True
 
     def keep_alive(self) -> bool:
-        """Put the key again. One that has expired, or is another's, is a lost lock."""
+        """Renew the key. A key that has expired, or is another process's, is a lost lock."""
         if self._keys is None or not self._revision:
             return False
         asked = self.clock.monotonic()

@@ -19,7 +19,7 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def node_of(configuration: Configuration) -> str:
-    """Return the name of this broker among those that follow the stream: of the same name, there is one."""
+    """Return the name of this broker among the followers of the stream; it is unique."""
     journal = configuration.journal
     if journal is not None and journal.node is not None:
         return journal.node

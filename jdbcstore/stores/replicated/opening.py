@@ -41,8 +41,8 @@ _LEFT = 1.0
 
 
 _ELECTION = 12.0
-"""Seconds for which servers that took a connection are waited for, whatever the timeout: they elect, also for
-each stream that brokers which are started at once have just made."""
+"""Seconds to wait for servers that accepted a connection, regardless of the timeout: they elect a leader,
+also for each stream that brokers started together have just created."""
 
 
 class _Deferred(StoreUnavailable):
@@ -64,8 +64,8 @@ def open_replicated(
 
     :raises ConfigurationError: the database or the locker cannot be one of several brokers, or the stream is
         another store's
-    :raises CorruptJournal: the stream ends before what the database has
-    :raises NotMaster: another is the master after ``lock_timeout``, or the database lacks records then
+    :raises CorruptJournal: the stream ends before the database's offset
+    :raises NotMaster: another broker is the master after ``lock_timeout``, or the database lacks records then
     :raises StoreClosed: ``cancel`` was set
     :raises StoreUnavailable: the servers of the stream did not answer until ``lock_timeout``
     :raises StoreError: as :func:`jdbcstore.open` says
@@ -136,11 +136,11 @@ def _elected(
     )
     try:
         if database.fence is not None:
-            database.fence.check()  # or it would take the stream from the one that has the lock now
+            database.fence.check()  # otherwise it would take the stream from the holder of the lock
         return ReplicatedStore(database, configuration, journal, clock=clock, progress=progress)
     except (JournalInUse, CorruptJournal) as error:
         database.close()
-        # One that was cut off has written, or released, what was not there before. Else the follower fails.
+        # An isolated master has written or released records meanwhile. Otherwise the follower fails.
         raise Behind(
             f"another broker seems to have used the stream since this one has read it: {error}"
         ) from error
@@ -173,7 +173,7 @@ def _checked(configuration: Configuration) -> Configuration:
 
 
 def _wait_complete(follower: StreamFollower, deadline: float | None, cancel: threading.Event | None) -> None:
-    """Wait until a follower has everything; but until that is decided, whatever the deadline."""
+    """Wait until a follower has everything; until that is decided, ignore the deadline."""
     while not follower.is_complete or not follower.decided.is_set():
         if follower.failure is not None:
             raise follower.failure

@@ -85,7 +85,7 @@ class ReplicatedTopicMessageStore(JournaledTopicMessageStore):
     ) -> RecordedOperation | None:
         if self._has(key, info):
             return None
-        # What is stored now, and nothing that comes later, is before it.
+        # Messages stored now are before it, later ones are not.
         mark = -1 if retroactive else self._writer.journal.last_sequence
         return subscribing(info, mark, self._lanes)
 
@@ -102,8 +102,8 @@ class ReplicatedStore(JournaledJdbcStore):
     """A journal in a stream that other brokers follow, in front of this one's database, as the master.
 
     Everything that changes the database is a record first: messages as in any journal, and the rest as
-    operations. The stream is released up to what the others have applied, or where it keeps more than
-    ``kept_for_followers`` bytes; one that needs more gets a copy of this database.
+    operations. The stream is released as far as the others have applied it, or where it keeps more than
+    ``kept_for_followers`` bytes; a broker that needs more gets a copy of this database.
 
     :raises ConfigurationError: the database has transactions in doubt from before it had a journal
     :raises StoreError: as :class:`JournaledStore` says
@@ -226,7 +226,7 @@ class ReplicatedStore(JournaledJdbcStore):
 
 
 class MembersWatch:
-    """A master's view of the brokers that follow: what they still need, and copies for those that need one.
+    """A master's view of its followers: the records they still need, and copies for those too far behind.
 
     Its thread tells them where the master is, and hears of them.
     """
@@ -279,8 +279,9 @@ class MembersWatch:
     def releasable(self, number: int, segments: Sequence[Span]) -> int:
         """Return up to which record the stream may be released, of those up to a number.
 
-        The others are asked each time: one may have begun to follow since. If that is not known, what they
-        might need stays. The last record that a database has stays, too: it shows that both are the same.
+        The followers are read each time, because a new one may have begun. If they are unknown, the records
+        that they might need stay. The last applied record stays, too: it proves that stream and database
+        match.
         """
         number = max(number - 1, 0)
         if len(segments) < 2:

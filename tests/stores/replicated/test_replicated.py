@@ -731,7 +731,7 @@ def test_a_stream_that_has_lost_its_end_is_refused_however_far_it_grows(tmp_path
         add("b", *map(str, range(20)))
         with closing(StreamServer(config, create=False)) as servers:
             assert not replace(had, server=servers).is_still_there(stream_contents(servers))
-        with pytest.raises(CorruptJournal, match=r"record \d of the stream is not the one .* compare shows"):
+        with pytest.raises(CorruptJournal, match=r"record \d of the stream differs from .* audit shows"):
             add("a", "never")
         (tmp_path / "a.db").rename(tmp_path / "moved.db")
         add("a", "last")

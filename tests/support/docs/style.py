@@ -67,7 +67,7 @@ class Text:
 
     @cached_property
     def words(self) -> int:
-        return len(_KIND.sub("", self.source).split())
+        return len(re.findall(r"\S*\w\S*", _KIND.sub("", self.source)))
 
     def cells(self) -> Iterator[str]:
         for line in self.prose.splitlines():
