@@ -61,7 +61,13 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     "The project": (
         *("benchmarks", "compared", "reliability", "design", "concurrency"),
         *("decisions/index", "patterns", "policy"),
-        *("releases/0.1.0", "generated/changelog", "generated/security", "generated/contributing"),
+        *(
+            "releases/0.2.0",
+            "releases/0.1.0",
+            "generated/changelog",
+            "generated/security",
+            "generated/contributing",
+        ),
         *("generated/tests",),
     ),
 }

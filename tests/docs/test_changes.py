@@ -1,4 +1,4 @@
-"""``docs/changes``: each file is one that towncrier makes a line of the changelog of."""
+"""``docs/changes``: one file for each change since the last release page. ``docs/releases``: these pages."""
 
 from __future__ import annotations
 
@@ -23,12 +23,17 @@ def test_every_change_has_a_type_and_a_text() -> None:
         assert path.read_text(encoding="utf-8").strip(), path.name
 
 
-def test_links_are_those_of_the_changelog() -> None:
-    """A release moves the text into CHANGELOG.md, in the root."""
+def test_every_release_has_notes_that_the_changelog_links() -> None:
+    links = Page(ROOT / "CHANGELOG.md").links()
+    releases = [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "releases").glob("*.md")]
+    assert releases
+    assert [release for release in releases if release not in links] == []
+
+
+def test_links_are_those_of_the_root() -> None:
+    """Links start at the root, where ``towncrier build --draft`` prints them."""
     pages = (Page(path) for path in CHANGES.glob("*.*.md"))
-    links = [(page.name, link) for page in pages for link in page.links() if ":" not in link]
-    assert links
-    for name, link in links:
+    for name, link in ((page.name, link) for page in pages for link in page.links() if ":" not in link):
         target, _, anchor = link.partition("#")
         assert (ROOT / target).is_file(), (name, link)
         assert not anchor or anchor in Page(ROOT / target).anchors(), (name, link)
