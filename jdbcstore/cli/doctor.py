@@ -52,8 +52,8 @@ def doctor(settings: Settings, report: Path | None) -> int:
         except StoreError as failure:
             note(f"the state of the database was not read: {failure}")
     if sick := [one for _, diagnoses in streams for one in diagnoses]:
-        figures, others = ({}, ()) if health is None else (health.figures, health.diagnoses)
-        health = Checkup.of(figures, [*others, *sick])
+        known = Checkup({}) if health is None else health
+        health = Checkup.of(known.figures, [*known.diagnoses, *sick], known.server)
     if report is not None:
         from jdbcstore import __version__
         from jdbcstore.tools.report import issue_report
@@ -79,7 +79,8 @@ def _write_new(path: Path, text: str) -> None:
 
 def _health_facts(health: Checkup) -> Iterator[dict[str, Any]]:
     """Yield what is printed as JSON of a checkup: its figures, then each thing that is wrong."""
-    yield {"group": "Health", "name": "figures", "figures": dict(health.figures)}
+    server = None if health.server is None else asdict(health.server)
+    yield {"group": "Health", "name": "figures", "figures": dict(health.figures), "server": server}
     for one in health.diagnoses:
         yield {"group": "Health", **asdict(one)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,7 @@ def _status(store: JdbcStore, master: LockView) -> dict[str, Any]:
     lock = store.lock_row()
     return {
         "url": store.place,
+        "server": None if store.server is None else {**asdict(store.server), "text": str(store.server)},
         "tables": store.tables(),
         "lock": None if lock is None else {"broker_name": lock[2], "time": lock[1]},
         "master": {
@@ -156,6 +158,8 @@ def _print_status(facts: dict[str, Any], shared: SharedNumbers) -> None:
     missing = [name for name, present in facts["tables"].items() if not present]
     present = [name for name, present in facts["tables"].items() if present]
     write_line(f"store    {printable(facts['url'])}")
+    if facts["server"] is not None:
+        write_line(f"server   {printable(facts['server']['text'])}")
     write_line(f"tables   {', '.join(present)}" + (f"; missing: {', '.join(missing)}" if missing else ""))
     master = facts["master"]
     holder = "nobody"

@@ -35,7 +35,7 @@ def examine(session: DatabaseSession, thresholds: Thresholds | None = None) -> C
             connection.cursor, names, str(tables.lock.name), thresholds or Thresholds()
         )
         found = [*health.diagnose()]
-    return Checkup.of(health.figures, [*found, *_missing_indexes(session, present)])
+    return Checkup.of(health.figures, [*found, *_missing_indexes(session, present)], session.adapter.server)
 
 
 def _missing_indexes(session: DatabaseSession, present: Present) -> Iterator[Diagnosis]:

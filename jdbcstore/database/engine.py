@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
@@ -30,6 +31,8 @@ from jdbcstore.errors import (
     StoreError,
     StoreUnavailable,
 )
+
+log = logging.getLogger(__name__)
 
 _TRANSLATIONS: dict[Failure, tuple[type[StoreError], str]] = {
     Failure.DISCONNECTED: (StoreUnavailable, "cannot use {place}: {reason}"),
@@ -84,7 +87,8 @@ class Database:
         self.config = config
         self.tables = define_tables(self.adapter, config)
         self.place = without_secrets(target)
-        self._knows_server = False
+        self._asked: int | None = None
+        """The generation of the connection whose server was last asked what it is."""
         self.generation = 0
         """The generation of connections that are made now."""
         self.driver_errors: tuple[type[Exception], ...] = ()
@@ -123,10 +127,10 @@ class Database:
             target = self._target.difference_update_query(["host"]) if hosts else self._target
             engine = _engine(target, **pool, **options)
 
-        def connect(dialect: Any, record: Any, _arguments: object, options: dict[str, Any]) -> Any:
+        def connect(dialect: Any, record: Any, arguments: Sequence[Any], options: dict[str, Any]) -> Any:
             # Before it is connected: whatever the address leads to then is of this generation at most.
             record.info[GENERATION] = self.generation
-            return self._connect_to_one(hosts, dialect, options) if hosts else None
+            return self._connect(hosts, dialect, arguments, options)
 
         def refuse_old(_connection: object, record: Any, _proxy: object) -> None:
             if record.info.get(GENERATION) != self.generation:
@@ -136,8 +140,6 @@ class Database:
             record.info.setdefault(GENERATION, self.generation)
             try:
                 self.adapter.on_connect(connection)
-                if not self._knows_server:
-                    self.adapter, self._knows_server = self.adapter.of_server(connection), True
                 if limited:
                     self._limit(connection)
             except BaseException:
@@ -151,6 +153,46 @@ class Database:
         event.listen(engine, "checkout", refuse_old)
         self.driver_errors = (engine.dialect.loaded_dbapi.Error,)
         return engine
+
+    def _connect(
+        self,
+        hosts: Sequence[tuple[str, int]],
+        dialect: Any,
+        arguments: Sequence[Any],
+        options: dict[str, Any],
+    ) -> Any:
+        """Return a connection; the first one of a generation is asked what its server is."""
+        generation = self.generation
+        if hosts:
+            connection = self._connect_to_one(hosts, dialect, options)
+        else:
+            connection = dialect.connect(*arguments, **options)
+        if self._asked != generation:
+            self._ask(connection)
+            self._asked = generation
+        return connection
+
+    def _ask(self, connection: Any) -> None:
+        """Learn what the server of a new connection is, before SQLAlchemy asks it anything.
+
+        :raises ConfigurationError: its engine is not supported
+        """
+        known = self.adapter.server
+        try:
+            if known is None:
+                self.adapter = self.adapter.of_server(connection)
+            else:
+                self.adapter.server = self.adapter.ask(connection)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                connection.close()
+            raise
+        server = self.adapter.server
+        if server is None or server == known:
+            return
+        log.info("connected to %s: %s", self.place, server)
+        if known is None and self.adapter.engines and self.adapter.engine is None:
+            log.warning("%s is an unknown engine, %s %s", self.place, server.engine, server.version)
 
     def _connect_to_one(self, hosts: Sequence[tuple[str, int]], dialect: Any, options: dict[str, Any]) -> Any:
         """Return a connection to the first server that takes writes; to a standby if only those answer."""

@@ -88,7 +88,6 @@ class DatabaseSession(Database):
             with self.translated():
                 self.has_own_tables, has_indexes = self._prepare_tables()
                 if self.adapter.certifies and self.has_own_tables and not read_only:
-                    log.info("the nodes of %s share no row locks: guards write a row", self.place)
                     create_rows_beside(self.engine, self.tables)
             self.hinted = bool(self.adapter.index_hint) and has_indexes
             """Whether statements have the vendor's hint for the indexes of a page."""

@@ -115,13 +115,14 @@ def examine_streams(configuration: Configuration) -> Iterator[tuple[Finding, Seq
 
 
 def _reached(configuration: Configuration) -> tuple[str, str]:
-    """Return the name of the adapter, and the response time of the database."""
+    """Return the name of the adapter; the response time of the database, and what its server is."""
     database = Database.configured(configuration, must_exist=True)
     engine = database.connect_with()
     begun = time.monotonic()
     try:
         with database.translated(), engine.connect():
-            return database.adapter.name, f"answers in {(time.monotonic() - begun) * 1000:.0f} ms"
+            answers = f"answers in {(time.monotonic() - begun) * 1000:.0f} ms"
+            return database.adapter.name, f"{answers}: {database.adapter.server}"
     finally:
         engine.dispose()
 

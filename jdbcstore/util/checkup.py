@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from jdbcstore.util.server_view import ServerView
+
 BAD, WARNING = "bad", "warning"
 """Severities: it harms the queues now; it will, if it lasts."""
 
@@ -61,11 +63,18 @@ class Checkup:
     """Figures by their names in :data:`FIGURES`, as far as the database has them."""
     diagnoses: tuple[Diagnosis, ...] = ()
     """All that is wrong, the worst first."""
+    server: ServerView | None = None
+    """The database server; None if it is not known."""
 
     @classmethod
-    def of(cls, figures: Mapping[str, float], diagnoses: Iterable[Diagnosis]) -> Checkup:
+    def of(
+        cls,
+        figures: Mapping[str, float],
+        diagnoses: Iterable[Diagnosis],
+        server: ServerView | None = None,
+    ) -> Checkup:
         """Return a checkup with the diagnoses in order."""
-        return cls(figures, tuple(sorted(diagnoses, key=lambda one: (one.severity != BAD, one.name))))
+        return cls(figures, tuple(sorted(diagnoses, key=lambda one: (one.severity != BAD, one.name))), server)
 
 
 def in_seconds(seconds: float) -> str:

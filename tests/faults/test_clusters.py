@@ -120,6 +120,19 @@ def test_a_lease_is_held_at_one_node(cluster: Cluster) -> None:
         assert served == {"['first']": len(cluster.nodes) - 1}
 
 
+SAID = {
+    GaleraCluster: ("Galera Cluster", "one of 3 nodes"),
+    GroupReplication: ("MySQL Group Replication with several primaries", "one of 2 nodes"),
+}
+
+
+def test_the_cluster_is_named(cluster: Cluster) -> None:
+    with JdbcStore(cluster.urls()[1]) as store:
+        server = store.server
+    assert server is not None
+    assert (server.engine, str(server).rpartition(", ")[2]) == SAID[type(cluster)]
+
+
 def test_the_database_locker_is_refused(cluster: Cluster) -> None:
     configuration = Configuration(
         data_source=DataSourceConfig(url=cluster.urls()[1]), locker=DatabaseLockerConfig()

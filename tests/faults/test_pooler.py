@@ -48,8 +48,9 @@ def _leased(url: str) -> JdbcStore:
 
 @pytest.mark.parametrize("open_", [_leased, Claims])
 def test_what_needs_a_session_is_refused(pooler: PgBouncer, open_: Callable[[str], object]) -> None:
-    with jdbcstore.open(pooler.url) as store:
+    with JdbcStore(pooler.url) as store:
         store.queue("Q").add_message(Message("one"))
+        assert "primary, behind a pooler in transaction mode" in str(store.server)
     with pytest.raises(ConfigurationError, match="pool_mode = session"):
         open_(pooler.url)
 

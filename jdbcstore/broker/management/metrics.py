@@ -350,9 +350,17 @@ def _of_disks(folders: Iterable[Path]) -> Iterator[Metric]:
 
 
 def of_checkup(checkup: Checkup | None) -> Iterator[Metric]:
-    """Yield the figures of a database, and what is wrong with it."""
+    """Yield the figures of a database, what its server is, and what is wrong with it."""
     if checkup is None:
         return
+    if (server := checkup.server) is not None:
+        facts = {
+            "engine": server.engine,
+            "version": server.version,
+            "role": server.role or "",
+            "nodes": "" if server.nodes is None else str(server.nodes),
+        }
+        yield InfoMetricFamily("jdbcstore_database", "The server of the database.", value=facts)
     for name, value in checkup.figures.items():
         yield _gauge(f"database_{name}", FIGURES[name], value)
     numbers = Counter((one.name, one.severity) for one in checkup.diagnoses)

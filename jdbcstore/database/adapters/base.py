@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from sqlalchemy import URL, BigInteger, Connection, Dialect, Insert, LargeBinary, Select, String, Table, func
 from sqlalchemy.ext.compiler import compiles
@@ -16,10 +17,12 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.control import Notifier, ServerControl
+from jdbcstore.database.adapters.engines import EngineFacts, recognise
 from jdbcstore.database.adapters.health import Health
 from jdbcstore.database.adapters.urls import from_jdbc
 from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import ConfigurationError, MissingDriver
+from jdbcstore.util.server_view import ServerView
 
 
 class Failure(enum.Enum):
@@ -176,10 +179,6 @@ class Adapter:
     """Whether a row is locked by an UPDATE that changes nothing, because a SELECT cannot lock it."""
     locks_rows: ClassVar[bool] = True
     """Whether one row can be locked while others are written."""
-    certifies: ClassVar[bool] = False
-    """Whether nodes share no locks: at COMMIT one of two transactions that wrote the same row is refused."""
-    keeps_sessions: ClassVar[bool] = True
-    """Whether a connection has one session of the server; behind a pooler transactions may have others."""
     takes_arrays: ClassVar[bool] = False
     """Whether a list of numbers can be one parameter, as in ``id = ANY (?)``."""
     shares_queues: ClassVar[bool] = False
@@ -216,8 +215,20 @@ class Adapter:
     max_blob: ClassVar[int] = 2**31 - 1
     """The largest MSG in bytes, where no setting of the server limits it."""
 
-    unrelated: ClassVar[frozenset[str]] = frozenset()
-    """Attributes of an instance on which neither tables nor statements depend."""
+    unrelated: ClassVar[frozenset[str]] = frozenset({"server", "engine"})
+    """Attributes of an instance on which neither tables nor statements depend, but for :attr:`certifies`."""
+
+    engines: ClassVar[tuple[EngineFacts, ...]] = ()
+    """The engines that this adapter may find; empty if there is only one."""
+    engine: EngineFacts | None = None
+    """The engine of the server; None before the first connection, and for an unknown engine."""
+    server: ServerView | None = None
+    """The server, as it was last asked; None before the first connection."""
+
+    @property
+    def certifies(self) -> bool:
+        """Whether nodes share no locks: of two transactions that wrote the same row, one fails at COMMIT."""
+        return self.engine is not None and not self.engine.shares_locks
 
     @property
     def writes_to_hold(self) -> bool:
@@ -235,9 +246,36 @@ class Adapter:
         """Return the directory of the lock file, for a database that is a file of this machine; else None."""
         return None
 
-    def of_server(self, connection: Any) -> Adapter:  # noqa: ARG002
-        """Return the adapter for the server of the first connection: this one, or one that knows more."""
-        return self
+    def of_server(self, connection: Any) -> Self:
+        """Return the adapter for the server of the first connection.
+
+        :raises ConfigurationError: its engine cannot keep the store's promises
+        """
+        variables = self.variables(connection)
+        engine = recognise(self.engines, variables)
+        server = self.view(connection, engine, variables)
+        if engine is not None and engine.refusal:
+            raise ConfigurationError(f"{server.engine} is not supported: {engine.refusal}", option="url")
+        known = copy.copy(self)
+        known.engine, known.server = engine, server
+        return known
+
+    def ask(self, connection: Any) -> ServerView:
+        """Return what the server of another connection says of itself."""
+        return self.view(connection, self.engine, self.variables(connection))
+
+    def variables(self, connection: Any) -> dict[str, str | None]:  # noqa: ARG002
+        """Return those variables of the server that tell its engine and its role, on a new connection."""
+        return {}
+
+    def view(
+        self,
+        connection: Any,  # noqa: ARG002
+        engine: EngineFacts | None,  # noqa: ARG002
+        variables: Mapping[str, str | None],  # noqa: ARG002
+    ) -> ServerView:
+        """Return the description of a server by its variables, and those that only its engine has."""
+        return ServerView(engine=self.name)
 
     def check_sessions(self, what: str) -> None:
         """Make sure that a connection keeps its session of the server.
@@ -245,7 +283,7 @@ class Adapter:
         :param what: the feature that needs its session, for the error
         :raises ConfigurationError: a pooler gives each transaction another one
         """
-        if not self.keeps_sessions:
+        if self.server is not None and not self.server.keeps_sessions:
             raise ConfigurationError(
                 f"a pooler in transaction mode gives each transaction another session, and {what} needs one"
                 " of its own: set pool_mode = session, or connect to the server itself",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from sqlalchemy import (
     URL,
@@ -31,6 +31,8 @@ from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import CROWDED, Adapter, Failure, TransactionState, error_number
 from jdbcstore.database.adapters.codes import MYSQL, MYSQL_TEXTS
 from jdbcstore.database.adapters.control import Notifier, ServerControl
+from jdbcstore.database.adapters.engines import MYSQL as MYSQL_ENGINES
+from jdbcstore.database.adapters.engines import EngineFacts
 from jdbcstore.database.adapters.mysql_health import MariadbHealth, MysqlHealth
 from jdbcstore.database.adapters.mysql_sending import SentQuery, cut, packet_of
 from jdbcstore.database.adapters.sql import (
@@ -50,6 +52,7 @@ from jdbcstore.database.adapters.sql import (
 from jdbcstore.database.adapters.urls import host_and_port
 from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import ConfigurationError, StoreUnavailable
+from jdbcstore.util.server_view import PRIMARY, STANDBY, ServerView
 
 _ROWS = 250
 """Rows of one INSERT, keys of one DELETE: few distinct texts, far below 65,535 parameters."""
@@ -75,10 +78,12 @@ _SESSION = (
     " FROM information_schema.PROCESSLIST WHERE ID = "
 )
 _CLUSTER = (
-    "SHOW SESSION VARIABLES WHERE Variable_name IN"
-    " ('wsrep_on', 'wsrep_sync_wait', 'group_replication_consistency',"
+    "SHOW SESSION VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'read_only',"
+    " 'aurora_version', 'wsrep_on', 'wsrep_sync_wait', 'group_replication_consistency',"
     " 'group_replication_group_name', 'group_replication_single_primary_mode')"
 )
+_REFUSED = (1142, 1227)
+"""The server's errors for a table that this user may not read."""
 
 _SETTINGS = (
     # A value that is too long is an error, and never silently truncated. MariaDB does not see that two
@@ -138,11 +143,12 @@ class MysqlWriting(Writing):
     """Many rows in one statement, as far as the server takes its size."""
 
     begin_statement = "START TRANSACTION"
-    guards_insert = True
     starts_writes = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, shares_locks: bool = True) -> None:
         self._packet = 1024 * 1024
+        # Else guards write a row, and so are statements of their own.
+        self.guards_insert = shares_locks
 
     def limit_packet(self, size: int) -> None:
         """Send no statement larger than this, in bytes."""
@@ -187,6 +193,8 @@ class MysqlWriting(Writing):
         """
         adds, removes = batch.adds, batch.removes
         if guards.last or not (adds or removes) or not self._is_one_statement(batch):
+            return None
+        if guards.first and not self.guards_insert:
             return None
         held = _held(tuple([guard.sql.text for guard in guards.first])) if guards.first else ""
         values = [value for guard in guards.first for value in guard.values]
@@ -261,17 +269,6 @@ class MysqlWriting(Writing):
                 start, size = index, 0
             size += needed
         yield rows[start:]
-
-
-class CertifiedWriting(MysqlWriting):
-    """Writing with guards that write a row, and so are statements of their own."""
-
-    guards_insert = False
-
-    def _statement(
-        self, statements: WriteStatements, batch: Batch, guards: Guards
-    ) -> tuple[str, Sequence[Any]] | None:
-        return None if guards.first else super()._statement(statements, batch, guards)
 
 
 def _settings_of_cluster(cursor: Any) -> dict[str, str]:
@@ -396,22 +393,33 @@ class MysqlAdapter(Adapter):
     # Of two such indexes it would read all that both have, to sort it.
     settings: ClassVar[tuple[str, ...]] = (*_SETTINGS, "optimizer_switch = 'index_merge_intersection=off'")
 
-    unrelated = frozenset({"writing", "_batches"})
+    unrelated = Adapter.unrelated | {"writing", "_batches"}
+    engines = MYSQL_ENGINES
 
     def __init__(self) -> None:
         self.writing = self._batches = MysqlWriting()
 
-    def of_server(self, connection: Any) -> Adapter:
+    def of_server(self, connection: Any) -> Self:
+        known = super().of_server(connection)
+        known.writing = known._batches = MysqlWriting(shares_locks=not known.certifies)
+        return known
+
+    def variables(self, connection: Any) -> dict[str, str | None]:
         with contextlib.closing(connection.cursor()) as cursor:
-            settings = _settings_of_cluster(cursor)
-        several = (
-            settings.get("group_replication_group_name")
-            and settings.get("group_replication_single_primary_mode") == "OFF"
+            return {**_settings_of_cluster(cursor)}
+
+    def view(
+        self, connection: Any, engine: EngineFacts | None, variables: Mapping[str, str | None]
+    ) -> ServerView:
+        counts = [_MEMBERS[name] for name in _MEMBERS if engine and name in engine.signs]
+        version = variables.get("version") or ""
+        return ServerView(
+            engine=_unknown(variables) if engine is None else engine.name,
+            version=version,
+            role=PRIMARY if variables.get("read_only") == "OFF" else STANDBY,
+            nodes=_count(connection, counts[0]) if counts else None,
+            is_tested=engine is not None and engine.is_tested,
         )
-        if several or settings.get("wsrep_on") == "ON":
-            certified = _CERTIFIED.get(type(self))
-            return self if certified is None else certified()
-        return self
 
     def is_of_another(self, dialect: Dialect) -> bool:
         return self.name == "mysql" and bool(getattr(dialect, "is_mariadb", False))
@@ -592,24 +600,31 @@ class MariadbAdapter(MysqlAdapter):
         connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")
 
 
-class CertifiedMysqlAdapter(MysqlAdapter):
-    """A node that shares no locks, also none by name: of Galera, or of a group with several primaries."""
-
-    certifies = True
-    lock_migrations = ""
-
-    def __init__(self) -> None:
-        self.writing = self._batches = CertifiedWriting()
-
-
-class CertifiedMariadbAdapter(CertifiedMysqlAdapter, MariadbAdapter):
-    """The same of MariaDB."""
-
-
-_CERTIFIED: dict[type[MysqlAdapter], type[MysqlAdapter]] = {
-    MariadbAdapter: CertifiedMariadbAdapter,
-    MysqlAdapter: CertifiedMysqlAdapter,
+_MEMBERS = {
+    # Not a SELECT, which a node that has left its cluster refuses.
+    "wsrep_on": "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'",
+    "group_replication_group_name": "SELECT COUNT(*) FROM performance_schema.replication_group_members"
+    " WHERE MEMBER_STATE = 'ONLINE'",
 }
+"""By the variable that is a sign of a cluster, the query for the number of its nodes."""
+
+
+def _count(connection: Any, query: str) -> int | None:
+    """Return the number of nodes; None if this user may not read it."""
+    with contextlib.closing(connection.cursor()) as cursor:
+        try:
+            cursor.execute(query)
+            [row] = cursor.fetchall()
+        except Exception as error:
+            if error_number(error) not in _REFUSED:
+                raise
+            return None
+    return int(row[-1])
+
+
+def _unknown(variables: Mapping[str, str | None]) -> str:
+    """Return a name for a server of an engine that is not in the table."""
+    return variables.get("version_comment") or "a server of an unknown name"
 
 
 _ADVICE = {

@@ -9,7 +9,7 @@ a cursor would often wait for the interpreter's lock.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -23,11 +23,12 @@ from jdbcstore.database.adapters.adbc import record_batches
 from jdbcstore.database.adapters.base import CROWDED, Adapter, Failure, TransactionState
 from jdbcstore.database.adapters.codes import POSTGRESQL, failure_of
 from jdbcstore.database.adapters.control import Notifier, ServerControl
+from jdbcstore.database.adapters.engines import POSTGRESQL as POSTGRESQL_ENGINES
+from jdbcstore.database.adapters.engines import EngineFacts
 from jdbcstore.database.adapters.postgresql_health import PostgresqlHealth
 from jdbcstore.database.adapters.postgresql_writing import PostgresqlWriting
-from jdbcstore.database.adapters.sql import (
-    Row,
-)
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.util.server_view import PRIMARY, STANDBY, ServerView
 
 # However large the table: a destination unknown to the statistics is sorted for each of its pages.
 _IS_STALE = (
@@ -63,6 +64,13 @@ FROM (SELECT set_config('lock_timeout', '1s', true) OFFSET 0) AS patience"""
 _IN_ORDER = """SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN
 ('enable_sort', 'enable_incremental_sort', 'enable_bitmapscan', 'enable_seqscan',
  'jit')"""
+
+
+_FACTS = (
+    "version(), current_setting('server_version'), CAST(pg_is_in_recovery() AS TEXT),"
+    " CAST(pg_backend_pid() AS TEXT), CAST(to_regproc('aurora_version') AS TEXT)"
+)
+_FACT_NAMES = ("version", "server_version", "is_standby", "pid", "aurora")
 
 
 class PostgresqlControl(ServerControl):
@@ -188,6 +196,7 @@ class PostgresqlAdapter(Adapter):
     now_ms = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
     binary_type: ClassVar[TypeEngine[Any]] = BYTEA()
     max_blob = 1024**3 - 64 * 1024
+    engines = POSTGRESQL_ENGINES
 
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
@@ -221,11 +230,24 @@ class PostgresqlAdapter(Adapter):
         connection.execute("SET synchronous_commit = on")
         libpq.note_cancelled_waits(connection)
 
-    def of_server(self, connection: Any) -> Adapter:
-        is_pooled = _number_of(connection) != connection.info.backend_pid
-        if is_pooled and type(self) is PostgresqlAdapter and _shares_sessions(connection):
-            return PooledPostgresqlAdapter()
-        return self
+    def variables(self, connection: Any) -> dict[str, str | None]:
+        names = [name for engine in self.engines for name in engine.signs if "." in name]
+        given = ", ".join(f"current_setting('{name}', true)" for name in names)
+        [row] = connection.execute(f"SELECT {_FACTS}, {given}").fetchall()
+        return dict(zip((*_FACT_NAMES, *names), row, strict=True))
+
+    def view(
+        self, connection: Any, engine: EngineFacts | None, variables: Mapping[str, str | None]
+    ) -> ServerView:
+        said = variables["version"] or ""
+        is_pooled = variables["pid"] != str(connection.info.backend_pid) and _shares_sessions(connection)
+        return ServerView(
+            engine=said.partition(" on ")[0] if engine is None else engine.name,
+            version="" if engine is None else variables["server_version"] or "",
+            role=PRIMARY if variables["is_standby"] == "false" else STANDBY,
+            keeps_sessions=not is_pooled,
+            is_tested=engine is not None and engine.is_tested,
+        )
 
     def cursor(self, connection: Any) -> Any:
         return libpq.numbering_cursor()(connection)
@@ -310,12 +332,6 @@ class PostgresqlAdapter(Adapter):
         if changed or cursor.fetchone() == (True,):
             # It needs the same lock as a VACUUM, which may run for hours, and analyses as well.
             cursor.execute(f'ANALYZE (SKIP_LOCKED) "{table}"')
-
-
-class PooledPostgresqlAdapter(PostgresqlAdapter):
-    """PostgreSQL behind a pooler in transaction mode."""
-
-    keeps_sessions = False
 
 
 def _number_of(connection: Any) -> int:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,11 +17,13 @@ from sqlalchemy.types import TypeEngine
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import Adapter, Failure, TransactionState
 from jdbcstore.database.adapters.control import ServerControl
+from jdbcstore.database.adapters.engines import EngineFacts
 from jdbcstore.database.adapters.sql import count_columns
 from jdbcstore.database.adapters.sqlite_health import SqliteHealth
 from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import ConfigurationError, SchemaError
 from jdbcstore.util.files import OS_FILES
+from jdbcstore.util.server_view import ServerView
 
 _TIMEOUT = 30.0
 """Seconds to wait for another process's lock, unless the URL has ``?timeout=``."""
@@ -88,6 +91,14 @@ class SqliteAdapter(Adapter):
     def wakeup_file(self, url: URL) -> str | None:
         file = _file(url)
         return None if file is None else f"{file.resolve()}-wakeups"
+
+    def view(
+        self,
+        connection: Any,  # noqa: ARG002
+        engine: EngineFacts | None,  # noqa: ARG002
+        variables: Mapping[str, str | None],  # noqa: ARG002
+    ) -> ServerView:
+        return ServerView(engine="SQLite", version=sqlite3.sqlite_version)
 
     def engine_options(self, url: URL) -> dict[str, Any]:
         file = _file(url)

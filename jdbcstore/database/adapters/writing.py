@@ -34,7 +34,7 @@ class Writing:
 
     # Statements
     begin_statement: ClassVar[str] = "BEGIN"
-    guards_insert: ClassVar[bool] = False
+    guards_insert: bool = False
     """Whether INSERT ... SELECT keeps the rows that it reads locked, as the SELECT alone does."""
     rows_per_insert: ClassVar[int] = 1
     """Rows of ACTIVEMQ_MSGS in one statement; of a table with more columns fewer."""

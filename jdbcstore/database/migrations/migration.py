@@ -322,7 +322,7 @@ def migration_of(
 def _lock(connection: Connection, adapter: Adapter) -> None:
     if adapter.transactional_ddl:
         adapter.writing.begin(connection.connection.cursor())
-    if adapter.lock_migrations:
+    if adapter.lock_migrations and not adapter.certifies:
         connection.exec_driver_sql(adapter.lock_migrations).close()
 
 

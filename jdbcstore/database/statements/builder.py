@@ -268,7 +268,7 @@ def _facts(adapter: Adapter, dialect: Dialect) -> str:
         for name, value in [*of_vendor.items(), *of_server.items()]
         if isinstance(value, bool | int | str | tuple | None)
     ]
-    return repr((type(dialect), sorted(plain, key=itemgetter(0))))
+    return repr((type(dialect), adapter.certifies, sorted(plain, key=itemgetter(0))))
 
 
 def _compile(statement: ClauseElement, dialect: Dialect, column_keys: list[str] | None = None) -> SqlText:

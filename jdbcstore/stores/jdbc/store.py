@@ -68,6 +68,7 @@ from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.checkup import Checkup, Thresholds
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture
+from jdbcstore.util.server_view import ServerView
 from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -382,6 +383,11 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     def timings(self) -> Mapping[str, Timings]:
         """The commits since it was opened, and their rows."""
         return {"commit": self._writes.timings}
+
+    @property
+    def server(self) -> ServerView | None:
+        """The database server, as its first connection found it, or the first one after a failover."""
+        return self._session.adapter.server
 
     def examine(self, thresholds: Thresholds | None = None) -> Checkup:
         """Look once at the state of the database; no row is written.

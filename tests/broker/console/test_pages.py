@@ -640,11 +640,13 @@ def test_a_sick_database_is_an_alarm_with_a_page(tmp_path: Path) -> None:
         assert "bad missing index" in page
         assert "CREATE INDEX" in page
         assert "wal bytes" in page
+        assert f"Connected to SQLite {sqlite3.sqlite_version}" in page
         [one] = console.api.get("/api/checkup")["diagnoses"]
         assert one["cure"].startswith("CREATE INDEX ")
         _, metrics = console.api.ask("GET", "/metrics")
         assert 'jdbcstore_database_diagnoses{name="missing index",severity="bad"} 1.0' in str(metrics)
         assert "jdbcstore_database_sick 1.0" in str(metrics)
+        assert 'jdbcstore_database_info{engine="SQLite"' in str(metrics)
 
 
 def test_a_broker_that_waits_says_so(tmp_path: Path) -> None:
