@@ -1,4 +1,4 @@
-"""Spark SQL over the live tables of a message store, whoever wrote them.
+"""Spark SQL over the live tables of a message store, ours or ActiveMQ's.
 
 >>> from jdbcstore import analytics
 >>> spark = analytics.session()

@@ -1,7 +1,7 @@
 """Addresses for JDBC drivers, so that they reach the database that the Python driver has reached.
 
-Each option of the Python driver is translated, has no effect on what is read, or is refused: an option
-that is lost may be the one that names the server or the schema, or that protects the connection.
+Each option of the Python driver is translated, has no effect on the result, or is refused: a lost
+option may have named the server or the schema, or have protected the connection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class JdbcAddress:
 
     url: str
     properties: dict[str, str] = field(repr=False)
-    """With the user and the password. A driver takes them as they are, unlike what is part of a URL."""
+    """With the user and the password. A driver takes them as they are, unlike parts of a URL."""
 
 
 def _refuse(option: str, reason: str, instead: str = f"; {_INSTEAD}") -> NoReturn:
@@ -74,7 +74,7 @@ _OF_JAVA = frozenset(
         *("allowpublickeyretrieval", "createdatabaseifnotexist", "stringtype", "connectionattributes"),
     }
 )
-"""Properties of JDBC URLs, in lower case, without an effect on what is read."""
+"""Properties of JDBC URLs, in lower case, without an effect on the result."""
 _OFF = ("false", "disable", "disabled", "prefer", "preferred", "allow")
 
 
@@ -107,7 +107,7 @@ _OF_SQLITE = frozenset(
         *("timeout", "uri"),
     }
 )
-"""Options of SQLite without an effect on what is read."""
+"""Options of SQLite without an effect on the result."""
 _OF_SQLITE_FILES = ("immutable", "nolock")
 """Parameters of the file's URI."""
 
@@ -132,7 +132,7 @@ _OF_LIBPQ = frozenset(
         *("passfile", "service", "servicefile"),
     }
 )
-"""Parameters of libpq without an effect on what is read."""
+"""Parameters of libpq without an effect on the result."""
 _SAME_IN_JAVA = {"gssencmode": "gssEncMode", "krbsrvname": "kerberosServerName", "options": "options"}
 _TARGETS = {
     "any": "any",
@@ -158,7 +158,7 @@ def of_libpq(given: Mapping[str, str], password: str | None = None) -> JdbcAddre
     """Return the address of a PostgreSQL database.
 
     :param given: the parameters in effect, from the URL, the environment and service files, and the
-        connection: dbname, user, port and, of several hosts, the one that was reached
+        connection: dbname, user, port and, of several hosts, the connected one
     :raises ConfigurationError: JDBC does not have one of them
     """
     # Each connection of psycopg has an address beside its name.
@@ -213,7 +213,7 @@ _OF_PYMYSQL = frozenset(
         *("database", "db", "host", "passwd", "password", "port", "user"),
     }
 )
-"""Options of PyMySQL without an effect on what is read."""
+"""Options of PyMySQL without an effect on the result."""
 _TLS = frozenset({"ssl_ca", "ssl_check_hostname"})
 _FILES = ("read_default_file", "read_default_group")
 _OF_ODBC = frozenset({"charset", "driver", "port"})
@@ -257,7 +257,7 @@ def of_odbc(url: URL, written: MysqlAddress) -> JdbcAddress:
     query = {name.lower(): value for name, value in url.query.items()}
     for name in ("dsn", "odbc_connect"):
         if name in query or (name == "dsn" and not url.database):
-            _refuse(f"ODBC's {name}", "JDBC does not know what it names; write the host and the database")
+            _refuse(f"ODBC's {name}", "JDBC does not know its name; write the host and the database")
     _check(query, _OF_ODBC)
     port = int(url.port or str(query.get("port", 3306)))
     password = None if url.password is None else str(url.password)

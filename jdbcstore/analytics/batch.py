@@ -1,4 +1,4 @@
-"""A batch of MSG columns as Arrow columns, of which only those that are read are decoded."""
+"""A batch of MSG columns as Arrow columns, decoded as far as they are read."""
 
 from __future__ import annotations
 

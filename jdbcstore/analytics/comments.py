@@ -28,7 +28,7 @@ COMMENTS = {
     "jms_type": "JMSType",
     "group_id": "JMSXGroupID",
     "group_sequence": "JMSXGroupSeq",
-    "user_id": "JMSXUserID: who sent the message, if the broker sets it",
+    "user_id": "JMSXUserID: the sender's login, if the broker sets it",
     "original_destination": "of a dead letter: where it was before",
     "producer_id": "ActiveMQ's id of the producer",
     "transaction_id": "the transaction in which the message was sent",

@@ -1,4 +1,5 @@
-"""Decoding inside Spark: one Arrow function per column, and a planner rule that decodes only what is read."""
+"""Decoding inside Spark: one Arrow function per column, and a planner rule that decodes only the columns
+read."""
 
 from __future__ import annotations
 

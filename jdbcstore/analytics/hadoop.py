@@ -160,7 +160,7 @@ class HadoopFolder:
 
     @contextmanager
     def writing(self) -> Iterator[bool]:
-        # There are no locks: whoever is second to create a manifest fails.
+        # There are no locks: the second process that creates a manifest fails.
         yield False
 
     @contextmanager

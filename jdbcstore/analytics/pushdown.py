@@ -2,8 +2,8 @@
 
 Spark compares strings byte by byte, in UTF-8. A database follows its collations, which belong to the server,
 the database, the table or the column, and its literals depend on session settings. Both are read when a store
-is connected. Spark's own dialects push down what means something else there. They stay as they are for
-whatever else the session reads: our dialect serves URLs that only our driver accepts, which delegates to the
+is connected. Spark's own dialects push down conditions that mean something else there. They stay as they are
+for other tables of the session: our dialect serves URLs that only our driver accepts, which delegates to the
 vendor's."""
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def folder() -> Traversable:
 def named(dialect: str = "") -> dict[str, str]:
     """Return the SQL of the named queries by name. The first line of each states its question.
 
-    ``dialect``: a folder of those that are written in another way for another engine.
+    ``dialect``: a folder of variants for another engine.
     """
     queries = {file.name: file for file in folder().iterdir()}
     if dialect:

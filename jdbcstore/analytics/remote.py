@@ -1,4 +1,4 @@
-"""Sessions of Spark Connect, whose Java is on a server: what they are, and what they are sent."""
+"""Sessions of Spark Connect, whose Java is on a server: their detection, and the files they are sent."""
 
 from __future__ import annotations
 

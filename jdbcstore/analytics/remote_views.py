@@ -78,7 +78,7 @@ class RemoteAnalytics(Analytics):
         views = {}
         for view in SCHEMAS:
             if view in OF_MESSAGES - {"messages"}:
-                # By their names: what a DataFrame knows of its columns, it would ask the server for.
+                # By their names: for its columns, a DataFrame would ask the server.
                 rows = self._load(view=view, decoded="false", **moment)
                 views[view] = rows.select(*RAW[:-1], *decoded_columns(F.col("msg")))
             else:
@@ -131,7 +131,7 @@ _SAID = re.compile(r"^(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Translate an error of the server in the block to the one that our data source raised there.
+    """Translate an error of the server in the block to our data source's error there.
 
     :raises ConfigurationError: a package is missing there
     :raises QueryFailed: it was another

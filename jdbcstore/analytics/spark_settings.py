@@ -1,4 +1,4 @@
-"""The settings of a session that is started here: ours, and those that a user adds."""
+"""The settings of a session that is started here: ours, and the user's."""
 
 from __future__ import annotations
 

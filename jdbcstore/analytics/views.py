@@ -125,7 +125,7 @@ class Shown:
     def _show(self, views: Views) -> None:
         for name, frame in views.items():
             if not self._remote:
-                # Before it is there: a process killed between the two would leave a view of nobody.
+                # Before it is there: a process killed between the two would leave a view without an owner.
                 self._mark(name, frame)
             frame.createOrReplaceTempView(_quoted(name))
             if self._remote:

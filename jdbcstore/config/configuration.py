@@ -1,4 +1,4 @@
-"""The configuration of a store and its broker, built from what the sources give."""
+"""The configuration of a store and its broker, built from the values of its sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of lockers, which elect the master, and of what a master does when its store fails."""
+"""The options of lockers, which elect the master, and of its reaction to a failure of the store."""
 
 from __future__ import annotations
 

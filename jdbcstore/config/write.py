@@ -83,7 +83,7 @@ class _Writer:
         self._sources = configuration.sources
         self.document: TOMLDocument = toml.document()
         self._comment(f"Converted from {origin} by jdbcstore config convert.")
-        # In TOML, what is not in a section comes first.
+        # In TOML, keys outside of sections come first.
         self._put_fields(self.document, configuration.data_source, "")
         self._put_fields(self.document, configuration, "", "broker_name")
         self._put_fields(self.document, configuration.store, "")

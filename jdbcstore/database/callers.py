@@ -55,7 +55,7 @@ class CallersConnection:
             _check_driver(connection, dialect)
 
     def check(self) -> None:
-        """Make sure that what is run now is part of a transaction that the application can commit.
+        """Check that statements run in a transaction that the application can commit.
 
         :raises ConfigurationError: the connection is in autocommit mode, without a transaction
         :raises TransactionError: the transaction has failed, or the connection is closed
@@ -224,7 +224,7 @@ def _check_kind(connection: Any, dialect: Dialect, *, is_sqlalchemy: bool) -> No
     if is_sqlalchemy:
         if connection.dialect.driver != dialect.driver:
             raise ConfigurationError(
-                f"the transaction is one of the driver {connection.dialect.driver}, and what it is to join"
+                f"the transaction is one of the driver {connection.dialect.driver}, and the store"
                 f" uses {dialect.driver}: open both with URLs of the same driver"
             )
     elif not hasattr(connection, "cursor"):
@@ -243,6 +243,6 @@ def _check_driver(connection: Any, dialect: Dialect) -> None:
     known = {kind.__module__.partition(".")[0] for kind in connection.__class__.__mro__}
     if driver not in known:
         raise ConfigurationError(
-            f"the connection is a {connection.__class__.__module__}.{connection.__class__.__name__}, and what"
-            f" it is to join uses the driver {driver}: open both with the same driver"
+            f"the connection is a {connection.__class__.__module__}.{connection.__class__.__name__}, and the"
+            f" store uses the driver {driver}: open both with the same driver"
         )

@@ -1,4 +1,4 @@
-"""The checkup of a store's database: its indexes, and what the vendor shows of its state."""
+"""The checkup of a store's database: its indexes, and its state as the vendor shows it."""
 
 from __future__ import annotations
 

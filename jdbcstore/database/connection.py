@@ -1,4 +1,4 @@
-"""Connections for writing, and the upkeep of planner statistics that follows what they write."""
+"""Connections for writing, and the upkeep of planner statistics after their writes."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ class Connection:
     def guard_by(self, epoch: EpochGuard | None = None, unclaimed: Guards = UNGUARDED) -> None:
         """Guard every transaction from now on: by the epoch of the master, if there is one.
 
-        ``unclaimed`` is the guard of a store without a locker: nobody has begun to claim messages. A block of
-        sequences, if there is one, says so as well.
+        ``unclaimed`` is the guard of a store without a locker: no process has begun to claim messages. A
+        block of sequences, if there is one, says so as well.
         """
         self._epoch, self._unclaimed = epoch, unclaimed
 
@@ -368,7 +368,7 @@ class Connection:
                 which = "behind a pooler" if lost[0] is None else f"number {lost[0]}"
                 raise StoreUnavailable(
                     f"the server still has the connection that was lost, {which}, and does not end it: its"
-                    " last request may yet be committed, so nothing else is written; see what it waits for"
+                    " last request may yet be committed, so nothing else is written; find its lock"
                 )
             else:
                 pause(backoff.pause())

@@ -326,7 +326,8 @@ def _engine(url: URL, **options: Any) -> Engine:
             f"{reason}: leave out what this database does not support, such as a user and a password"
         ) from error
     if engine.driver == "pyodbc":
-        # Else unixODBC from 2.3.10 on keeps what was closed, with its session, until the process ends.
+        # Otherwise unixODBC from 2.3.10 on keeps closed connections with their sessions until the process
+        # ends.
         driver: Any = engine.dialect.loaded_dbapi
         driver.pooling = False
     return engine

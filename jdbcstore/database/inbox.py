@@ -59,7 +59,7 @@ class InboxTable(Database):
                 create_table(self._engine, self.adapter, table)
 
     def clean(self, consumer: str, age_ms: int) -> int:
-        """Delete what a consumer has processed before that time; how many.
+        """Delete entries that a consumer processed before that time; return their number.
 
         :raises StoreUnavailable: the database does not answer
         :raises StoreClosed: :meth:`close` was called

@@ -130,7 +130,7 @@ def _under_another_case(inspector: Inspector, names: list[str]) -> list[str]:
 
 
 def refuse_other_case(engine: Engine, missing: Iterable[Table]) -> None:
-    """Refuse tables whose names differ from those that are missing only in case, where that makes others.
+    """Refuse tables whose names differ from missing ones only in case, where case distinguishes tables.
 
     New tables beside them would hide all messages.
 
@@ -192,7 +192,7 @@ def check_transactions(engine: Engine, present: Present, adapter: Adapter) -> No
 def create_tables(
     engine: Engine, adapter: Adapter, tables: Tables, present: Present, theirs: Collection[Table] = ()
 ) -> None:
-    """Create what is missing: tables, indexes, and initial rows.
+    """Create missing tables, indexes and initial rows.
 
     ``theirs`` are tables that are created elsewhere, with the indexes chosen there.
 
@@ -267,7 +267,7 @@ def create_claim_tables(engine: Engine, adapter: Adapter, tables: Tables) -> Non
 
 
 def create_routing_tables(engine: Engine, adapter: Adapter, tables: Tables, missing: Sequence[Table]) -> None:
-    """Create what is missing of the tables of queues, exchanges and bindings, and the row of their changes.
+    """Create missing tables of queues, exchanges and bindings, and the row of their changes.
 
     :raises SchemaError: the database refused
     """

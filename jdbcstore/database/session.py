@@ -400,7 +400,7 @@ class DatabaseSession(Database):
             self._drained.wait(_READS_END if timeout is None else min(timeout, _READS_END))
 
     def drop_idle(self) -> None:
-        """Close the connections that nobody uses; others are opened when they are needed."""
+        """Close unused connections; new ones are opened when needed."""
         while self._mains:
             self._mains.pop().close()
         self.engine.dispose()

@@ -171,7 +171,7 @@ class _Definer:
         return quoted_name(folded, quote=self.adapter.quotes_names)
 
     def column(self, name: str, type_: TypeEngine[Any], **options: Any) -> Column[Any]:
-        # The key is the lower-case name on every vendor, whatever the column's name there.
+        # The key is the lower-case name on every vendor, however it spells the column's name.
         return Column(self.name(name), type_, key=name.lower(), autoincrement=False, **options)
 
     def table(self, name: str, *parts: Any) -> Table:
@@ -240,7 +240,7 @@ def _lock(define: _Definer, name: str) -> Table:
 
 def _acknowledged(define: _Definer, name: str) -> Table:
     # The message id is stored as well as ID: if a broker restarts IDs, a new message must not be taken for
-    # one that was acknowledged before.
+    # an acknowledged one.
     return define.table(
         name,
         define.column("CONTAINER", define.own(define.container), nullable=False),

@@ -35,7 +35,7 @@ def facts_of(message: Message) -> Facts:
 
 
 def _body(message: Message) -> dict[str, object]:
-    """Return the body; the size of one that is kept in pieces, which is not loaded."""
+    """Return the body, or the size of a body in pieces, which is not loaded."""
     if body_in_pieces(message) is not None:
         return {"body": None, "bytes_in_pieces": message.body_size}
     return {"body": plain(message.remote_blob_url if message.body_type is BodyType.BLOB else message.body)}

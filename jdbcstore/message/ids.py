@@ -85,7 +85,7 @@ class MessageId(_MessageIdFields):
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """Parse a message id; one that is not in ActiveMQ's form becomes a ``text_view``.
+        """Parse a message ID; an ID in another form than ActiveMQ's becomes a ``text_view``.
 
         :raises InvalidMessage: the string is empty
         """

@@ -1,7 +1,7 @@
 """Jobs: scheduled messages, as a broker stores them and an import writes them.
 
 A job is a message of one queue of ours, and so is as durable as any other, in every store, and behind a
-journal too. It has the properties that its producer set, and one with what the broker has to know.
+journal too. It has its producer's properties, and one with the broker's facts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _JOB = "jdbcstoreJob"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """When a message is to be sent next, and what the stored message cannot say itself."""
+    """The next time at which a message is sent, and facts that the stored message lacks."""
 
     job_id: str
     at_ms: int

@@ -493,7 +493,7 @@ def _check_number(name: str, value: object, bits: int) -> None:
         raise InvalidMessage(f"{name} is {value!r}, and must be an integer of {bits} bits")
 
 
-if not constructor.__module__.endswith("_cy"):  # as Python it is slower than what it replaces
+if not constructor.__module__.endswith("_cy"):  # as Python it is slower than the original
     Message.__init__ = functools.wraps(Message.__init__)(  # type: ignore[method-assign]
         constructor(
             Message.__init__,

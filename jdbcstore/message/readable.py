@@ -125,6 +125,6 @@ def _xml_parts(data: bytes) -> list[tuple[str, str]]:
         if kind == "text" and found and found[-1][0] == "text":
             found[-1] = kind, found[-1][1] + part
         else:
-            # What is between a declaration and the root is not reported.
+            # Text between a declaration and the root is not reported.
             found.append((kind, part if kind == "text" else part.rstrip()))
     return found

@@ -211,27 +211,31 @@ class StoreMachine(RuleBasedStateMachine):
     def delete(self, place: Place) -> None:
         self.both(lambda store: store.delete_destination(place.on(store).destination))
 
-    @rule(topic=topics, who=st.sampled_from(SUBSCRIBERS), retroactive=st.booleans(), selector=st.booleans())
-    def subscribe(self, topic: Place, who: tuple[str, str], retroactive: bool, selector: bool) -> None:
+    @rule(
+        topic=topics, reader=st.sampled_from(SUBSCRIBERS), retroactive=st.booleans(), selector=st.booleans()
+    )
+    def subscribe(self, topic: Place, reader: tuple[str, str], retroactive: bool, selector: bool) -> None:
         text = "a = 1" if selector else None
         self.both(
             lambda store: (
-                topic.on_topic(store).subscribe(*who, retroactive=retroactive, selector=text).message_count()
+                topic.on_topic(store)
+                .subscribe(*reader, retroactive=retroactive, selector=text)
+                .message_count()
             )
         )
 
-    @rule(topic=topics, who=st.sampled_from(SUBSCRIBERS))
-    def unsubscribe(self, topic: Place, who: tuple[str, str]) -> None:
-        self.both(lambda store: topic.on_topic(store).unsubscribe(*who))
+    @rule(topic=topics, reader=st.sampled_from(SUBSCRIBERS))
+    def unsubscribe(self, topic: Place, reader: tuple[str, str]) -> None:
+        self.both(lambda store: topic.on_topic(store).unsubscribe(*reader))
 
-    @rule(topic=topics, who=st.sampled_from(SUBSCRIBERS), which=some_numbers, by=names, wait=st.booleans())
+    @rule(topic=topics, reader=st.sampled_from(SUBSCRIBERS), which=some_numbers, by=names, wait=st.booleans())
     def acknowledge_subscription(
-        self, topic: Place, who: tuple[str, str], which: list[int], by: str, wait: bool
+        self, topic: Place, reader: tuple[str, str], which: list[int], by: str, wait: bool
     ) -> None:
         done = [self.reference(topic, number, by) for number in which]
 
         def acknowledge(store: Store) -> None:
-            subscription = topic.on_topic(store).subscription(*who)
+            subscription = topic.on_topic(store).subscription(*reader)
             if wait:
                 subscription.acknowledge(*done)
             else:
@@ -240,10 +244,10 @@ class StoreMachine(RuleBasedStateMachine):
 
         self.both(acknowledge)
 
-    @rule(topic=topics, who=st.sampled_from(SUBSCRIBERS), limit=limits)
-    def consume(self, topic: Place, who: tuple[str, str], limit: int) -> None:
+    @rule(topic=topics, reader=st.sampled_from(SUBSCRIBERS), limit=limits)
+    def consume(self, topic: Place, reader: tuple[str, str], limit: int) -> None:
         def take(store: Store) -> object:
-            subscription = topic.on_topic(store).subscription(*who)
+            subscription = topic.on_topic(store).subscription(*reader)
             page = subscription.recover(limit)
             subscription.acknowledge(*page)
             return list(map(stored, page))
@@ -254,10 +258,12 @@ class StoreMachine(RuleBasedStateMachine):
     def cleanup(self) -> None:
         self.both(lambda store: store.cleanup())
 
-    @rule(place=places, who=st.sampled_from([None, *SUBSCRIBERS]), limit=limits)
-    def read_a_page(self, place: Place, who: tuple[str, str] | None, limit: int) -> None:
+    @rule(place=places, reader=st.sampled_from([None, *SUBSCRIBERS]), limit=limits)
+    def read_a_page(self, place: Place, reader: tuple[str, str] | None, limit: int) -> None:
         def source(store: Store) -> Recoverable:
-            return place.on_topic(store).subscription(*who) if who and place.is_topic else place.on(store)
+            return (
+                place.on_topic(store).subscription(*reader) if reader and place.is_topic else place.on(store)
+            )
 
         def read(store: Store) -> Any:
             return source(store).recover(limit)
@@ -272,7 +278,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.cursors)
     @rule(number=numbers, limit=limits)
     def read_on(self, number: int, limit: int) -> None:
-        """Behind a cursor of any age, whatever was done since."""
+        """Behind a cursor of any age, after any other steps."""
         source, of_model, of_real = self.cursors[number % len(self.cursors)]
         expected = attempt(
             lambda store: walk(lambda after: source(store).recover(limit, after), of_model), self.model
@@ -284,27 +290,27 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(
         steps=st.lists(st.tuples(kinds, places, messages, numbers), max_size=8),
-        who=st.sampled_from(SUBSCRIBERS),
+        reader=st.sampled_from(SUBSCRIBERS),
         by=names,
         end=st.sampled_from(["commit", "async", "rollback"]),
     )
     def transact(
         self,
         steps: list[Step],
-        who: tuple[str, str],
+        reader: tuple[str, str],
         by: str,
         end: str,
     ) -> None:
-        writes = self.steps(steps, who, by)
+        writes = self.steps(steps, reader, by)
         added = [] if end == "rollback" else added_to(writes)
         outcome = self.both_adding(lambda store: transact(store, writes, end), added)
         if isinstance(outcome, tuple):
             self.refer(writes, *outcome)
 
-    def steps(self, steps: Sequence[Step], who: tuple[str, str], by: str) -> list[TransactionStep]:
+    def steps(self, steps: Sequence[Step], reader: tuple[str, str], by: str) -> list[TransactionStep]:
         """Return the writes of a transaction, in order."""
         return [
-            TransactionStep(one[1] if one[0] == "add" else None, self.step(*one, who, by)) for one in steps
+            TransactionStep(one[1] if one[0] == "add" else None, self.step(*one, reader, by)) for one in steps
         ]
 
     def refer(
@@ -316,7 +322,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.references[place].append(reference)
 
     def step(
-        self, kind: str, place: Place, about: dict[str, Any], number: int, who: tuple[str, str], by: str
+        self, kind: str, place: Place, about: dict[str, Any], number: int, reader: tuple[str, str], by: str
     ) -> Callable[[Transaction], None]:
         def on(transaction: Transaction) -> Any:
             return transaction.topic(place.name) if place.is_topic else transaction.queue(place.name)
@@ -326,7 +332,7 @@ class StoreMachine(RuleBasedStateMachine):
             return lambda transaction: on(transaction).add_message(message)
         if kind == "sub" and place.is_topic:
             done = self.reference(place, number, by)
-            return lambda transaction: on(transaction).acknowledge_subscription(*who, done)
+            return lambda transaction: on(transaction).acknowledge_subscription(*reader, done)
         if kind == "update":
             found = self.reference(place, number, "message")
             if isinstance(found, Message) and self.can_update(found):

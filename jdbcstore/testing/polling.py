@@ -14,7 +14,7 @@ def wait_until(
 ) -> T:
     """Ask until the answer is true, and return it; an AssertionError after ``timeout`` seconds.
 
-    The longer it takes, the less often it is asked, because asking takes from what is waited for; there are
+    The longer it takes, the less often it is asked, because each question slows the awaited work; there are
     at least ``pause`` seconds between two questions.
     """
     begin = time.monotonic()

@@ -45,7 +45,7 @@ class Provider:
     """The stores of one case, on a database that was empty when the case began."""
 
     open: OpenStore
-    """Opens a store: after a close, what a restart would find, else what a second process would see."""
+    """Opens a store: after a close as a restart does, otherwise as a second process does."""
     capabilities: Capabilities = Capabilities()
     """The features that the stores have."""
     tables: RawTables | None = None

@@ -10,7 +10,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, text
 
 
 class RawTables:
-    """The tables of a JdbcStore, seen over connections of their own: each statement sees what is committed.
+    """The tables of a JdbcStore, seen over connections of their own: each statement sees committed rows.
 
     Nothing is kept open between two calls.
     """

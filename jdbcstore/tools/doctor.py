@@ -90,7 +90,7 @@ def examine_health(configuration: Configuration) -> Checkup | None:
 
 
 def examine_streams(configuration: Configuration) -> Iterator[tuple[Finding, Sequence[Diagnosis]]]:
-    """Ask the servers of each journal's stream once; yields also what is wrong with it."""
+    """Ask the servers of each journal's stream once; yield its faults, too."""
     for one in with_journals(configuration):
         if one.journal is None or not one.journal.use_journal or one.journal.stream is None:
             continue
@@ -101,7 +101,7 @@ def examine_streams(configuration: Configuration) -> Iterator[tuple[Finding, Seq
             continue
         if health is None:
             continue
-        if health.present == 0:  # what is needed of it that is gone is found when the store is opened
+        if health.present == 0:  # opening the store detects missing records
             yield Finding("Journal", health.place, health.sync, "not created yet"), ()
             continue
         if health.problem is not None and not health.is_unsafe and (missing := unreachable(one.journal)):

@@ -88,7 +88,7 @@ class JournalHistory:
             yield from self._of_record(record, start, end, segment.created)
 
     def writes(self) -> Iterator[tuple[int, RecordedWrites]]:
-        """Yield the writes of each record, whatever the selection, and the sequence of its first message.
+        """Yield the writes of each record, selected or not, and the sequence of its first message.
 
         :raises CorruptJournal: a file is damaged or missing, and there is no ``on_damage``
         :raises StoresDiffer: files that had not been read were removed in the meantime
@@ -217,7 +217,7 @@ class JournalHistory:
 
 
 def _time_of(message: object, created: int) -> int:
-    """Return the time of a message; that of its file for one that has none, or cannot be decoded."""
+    """Return the time of a message; its file's time if it has none or cannot be decoded."""
     if isinstance(message, Message):
         return message.timestamp_ms or message.broker_in_time_ms or created
     return created

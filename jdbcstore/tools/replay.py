@@ -121,8 +121,8 @@ def replay(
 ) -> Replayed:
     """Store past messages as new ones, each exactly once, in the order of the history.
 
-    Each transaction stores at most 1,000 messages and the position reached, in :data:`MARKS`. A replay that
-    was killed therefore continues when it is called again with the same arguments, whatever has been
+    Each transaction stores at most 1,000 messages and the position reached, in :data:`MARKS`. A killed
+    replay therefore continues when it is called again with the same arguments, even if its messages have been
     consumed since. A finished replay leaves no mark, and starts from the beginning when called again.
 
     :param selector: only messages that match it, in their original form

@@ -1,4 +1,4 @@
-"""Report for an issue: versions, the shape of the configuration, what is installed, and no secret."""
+"""Report for an issue: versions, the shape of the configuration, installed packages, and no secret."""
 
 from __future__ import annotations
 

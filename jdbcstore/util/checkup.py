@@ -1,4 +1,4 @@
-"""A checkup of a database: its figures, what is wrong with it, the causes, and the statements that help."""
+"""A checkup of a database: its figures, its faults, their causes, and the statements that help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BAD, WARNING = "bad", "warning"
 
 FIGURES = {
     "dead_rows": "Rows of our tables that are deleted or replaced, and not vacuumed yet.",
-    "horizon_transactions": "Transactions that have begun since the oldest one that anything still sees.",
+    "horizon_transactions": "Transactions that have begun since the oldest visible one.",
     "oldest_transaction_seconds": "The age of the oldest transaction that holds back vacuum or purge.",
     "lock_waits": "Sessions that wait for a lock of another one.",
     "table_bytes": "Bytes of our tables, with their indexes.",
@@ -30,7 +30,7 @@ class Thresholds:
     patience: float = 10.0
     """Seconds for which a transaction may be open, or a session may wait for a lock."""
     dead_rows: int = 20_000
-    """Dead rows of a table, besides 40 % of those that are alive, at which vacuum begins to matter."""
+    """Dead rows of a table, besides 40 % of its live rows, at which vacuum begins to matter."""
     unused_bytes: int = 256 * 1024 * 1024
     """Bytes of a table that are unused, and three quarters of it."""
     history: int = 100_000

@@ -1,4 +1,4 @@
-"""Clocks that can be injected: tests pass one that they control."""
+"""Clocks that can be injected: tests pass a controlled clock."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class StoreFuture(Future[T]):
     """The result of a write: a ``concurrent.futures.Future`` that can also be awaited, in any event loop.
 
     A task that is cancelled while it awaits the future cancels it too: a write that has not begun is not
-    done, and one that has begun is completed nevertheless.
+    done, and a begun one is completed nevertheless.
     """
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -292,7 +292,7 @@ class Completion(Protocol[T_contra]):
 
 
 class Unsettled(Completion[T_contra], Protocol[T_contra]):
-    """A future that nobody may have cancelled yet, or an object that costs less."""
+    """A future that is not done, or a cheaper object in its place."""
 
     def done(self) -> bool: ...
 

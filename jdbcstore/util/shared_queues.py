@@ -1,4 +1,4 @@
-"""Queues that processes share: what is set for them, and their numbers at one moment."""
+"""Queues that processes share: their settings, and their numbers at one moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class FlowSettings:
     """The settings of a queue."""
 
     paused: bool = False
-    """Whether nobody can claim."""
+    """Whether claims are paused."""
     claims: int | None = None
     """The most claims of all processes at the same time; None is without limit."""
     rate: float | None = None
@@ -33,7 +33,7 @@ class KeySettings:
     """The settings of one key of a queue."""
 
     paused: bool = False
-    """Whether nobody can claim its messages."""
+    """Whether claims of its messages are paused."""
     claims: int | None = None
     """The most claims of all processes at the same time; None is that of the queue."""
     weight: int = 1
@@ -67,7 +67,7 @@ class ClaimNumbers:
 
     queue: str
     free: int
-    """The messages that are neither claimed nor delayed, and expired ones that nobody has removed yet."""
+    """The messages that are neither claimed nor delayed, and expired ones that are not removed yet."""
     has_more: bool = False
     """Whether there are more of them than were counted."""
     claimed: int = 0
@@ -88,7 +88,7 @@ class ClaimNumbers:
 
     @property
     def waiting_keys(self) -> int | None:
-        """The keys, of those that were looked at, with free messages; None if keys are ignored."""
+        """The examined keys with free messages; None if keys are ignored."""
         return None if self.settings.keys is None else sum(one.free > 0 for one in self.keys)
 
 
@@ -120,7 +120,7 @@ class SharedNumbers:
 
     @property
     def left(self) -> int:
-        """The claims of processes that have ended without closing, and that nobody has claimed again."""
+        """The claims of processes that have ended without closing, and that were not claimed again."""
         return sum(one.claims for one in self.workers if one.lease_left < 0)
 
 

@@ -1,4 +1,4 @@
-"""The stream of a journal on its servers: which of them have it, and what is wrong with it."""
+"""The stream of a journal on its servers: its replicas and its faults."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StreamMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamHealth:
-    """A stream as its servers describe it now; what they do not say is None."""
+    """A stream as its servers describe it now; unknown values are None."""
 
     name: str
     place: str
@@ -47,7 +47,7 @@ class StreamHealth:
     present: int | None = None
     """The servers that the stream is on; 0 if it does not exist."""
     current: int | None = None
-    """The number of those that are up, and have all of it."""
+    """The number of running servers with all of it."""
     leader: str | None = None
     """The name of the server that leads the others."""
     messages: int | None = None
@@ -59,7 +59,7 @@ class StreamHealth:
     problem: str | None = None
     """Why nothing can be written to it now, or it is unsafe; None if neither."""
     is_unsafe: bool = False
-    """Whether it can be written, and may lose what was acknowledged."""
+    """Whether it can be written, but may lose acknowledged messages."""
     members: tuple[StreamMember, ...] = ()
     """The brokers that follow it with databases of their own, heard of in the last day."""
 

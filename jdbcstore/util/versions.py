@@ -1,4 +1,4 @@
-"""Versions of what a bug report should name: Python, the platform, and the installed libraries."""
+"""Versions for a bug report: Python, the platform, and the installed libraries."""
 
 from __future__ import annotations
 

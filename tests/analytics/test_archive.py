@@ -151,7 +151,7 @@ def test_only_what_the_archive_proves_is_removed(
     (folder / "_manifest" / "000001.removed").unlink(missing_ok=True)
     before = stored(database)
     for act in (lambda: archive.remove(store, folder, window), lambda: archive.restore(folder, store)):
-        with pytest.raises(StoresDiffer, match="differs from what was written"):
+        with pytest.raises(StoresDiffer, match="has changed since it was written"):
             act()
     assert stored(database) == before
 

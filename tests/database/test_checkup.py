@@ -326,7 +326,7 @@ def _of_slot(store: JdbcStore, server: Server, run: Callable[[str], Any]) -> Non
     with _standby(server, "SLOT standby_a"):
         one = found(store, "replication slot")
         assert "standby_a, which session" in (one.cause or "")
-    wait_until(lambda: "nobody reads" in (found(store, "replication slot").cause or ""), _SECONDS, "unread")
+    wait_until(lambda: "unused slot" in (found(store, "replication slot").cause or ""), _SECONDS, "unread")
     assert "standby_a" in (found(store, "dead rows").cause or "")
     run(found(store, "replication slot").cure)
     gone(store, "replication slot")

@@ -497,7 +497,7 @@ def test_logs_that_are_empty_are_named(tmp_path: Path) -> None:
     _, findings = read(tmp_path)
 
     assert [str(one) for one in findings.damages] == [
-        f"{tmp_path}/db-1.log at 0: it is empty: what it had is missing"
+        f"{tmp_path}/db-1.log at 0: it is empty: its content is missing"
     ]
     assert findings.notes == [
         f"{tmp_path}/db-3.log is empty: if the broker had written to it, messages are missing or are there"

@@ -168,7 +168,7 @@ def test_a_log_without_its_end(recorded: Recorded, tmp_path: Path) -> None:
 
     [broken, left_out] = findings.damages
     assert (broken.file, left_out.file) == (str(log), str(log))
-    assert "confirmed to nobody" in left_out.reason
+    assert "never confirmed" in left_out.reason
     assert len(found) in (len(wanted), len(wanted) + 1)
 
 

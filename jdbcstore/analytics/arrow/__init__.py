@@ -23,12 +23,12 @@ def read_arrow(
 ) -> RecordBatchReader:
     """Return the messages of a store as a stream of Arrow record batches, decoded column by column.
 
-    Columns have the names and types of Spark's view ``messages_decoded``. Only those that are named, or that
+    Columns have the names and types of Spark's view ``messages_decoded``. Only named columns, and those that
     ``where`` needs, are read and decoded. The order of the messages is not defined.
 
     The messages are a consistent snapshot: one statement reads them. It starts with this call, and its
     connection is closed after the last batch, or as soon as nothing refers to the reader any more. Memory
-    holds one batch, of about 8 MiB, whatever the number of messages. Nothing is written.
+    holds one batch, of about 8 MiB, for any number of messages. Nothing is written.
 
     ``where`` is a condition, or a list of conditions that all must hold. A condition is
 

@@ -1,4 +1,4 @@
-"""Conditions on messages: what the database may evaluate of them, and all of it over Arrow columns."""
+"""Conditions on messages: the part for the database, and the whole over Arrow columns."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Fetching:
             self._open = opened.pop_all()
 
     def close(self) -> None:
-        """Close the connection, whatever is left to read."""
+        """Close the connection, even before the last row."""
         self._open.close()
 
     def pages(self, query: Select[Any], types: Sequence[pa.DataType]) -> Iterator[Page]:

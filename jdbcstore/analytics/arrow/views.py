@@ -1,4 +1,4 @@
-"""The views of a store in Arrow: their names and schemas, and the tables of those that are small."""
+"""The views of a store in Arrow: their names and schemas, and the tables of the small ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data source ``jdbcstore``: its options, and the columns of what it reads."""
+"""The data source ``jdbcstore``: its options and its columns."""
 
 from __future__ import annotations
 

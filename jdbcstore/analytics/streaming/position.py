@@ -1,10 +1,10 @@
-"""The position of a stream: what it may read, and in which gaps of the IDs a message may appear yet.
+"""The position of a stream: its upper bound, and the gaps of IDs in which a message may still appear.
 
 IDs are assigned before they are committed. One jdbcstore writer commits them in order; the connections of an
 ActiveMQ do not, and a reader that remembers only the highest ID it saw skips rows that commit late. Nothing
 in a database tells such an ID from that of a message that was consumed. So a stream does not wait for a
-missing ID: it reads what is there, and its offset has the gaps that it has passed. A message that appears in
-one is read with the next batch. A gap is forgotten when no message can appear in it:
+missing ID: it reads the present messages, and its offset has the gaps that it has passed. A message that
+appears in one is read with the next batch. A gap is forgotten when no message can appear in it:
 
 1. its neighbour was first seen ``settleSeconds`` ago (the moment between assigning an ID and beginning the
 transaction that stores it shows in no database), and 2. every transaction that had begun by then has ended.
@@ -94,7 +94,7 @@ class Position:
 
         :raises StoreError: a message appeared below the stream's offset
         """
-        # First: what the horizon says of transactions holds for what is looked at later.
+        # First: the horizon of transactions holds for later reads.
         sight = self._database.sight()
         if start.id == NOWHERE:
             return Offset(sight.highest)

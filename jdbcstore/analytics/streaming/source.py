@@ -199,5 +199,5 @@ def _pages(database: StreamDatabase, partition: InputPartition) -> Iterator[Sequ
         yield from database.pages_of(partition.ids)
     elif isinstance(partition, StreamSlice):
         for page in database.pages(partition.start, partition.end):
-            # What was committed since the batch was planned is in a later one.
+            # Messages committed after the batch was planned are in a later one.
             yield [row for row in page if row.id not in partition.gaps] if partition.gaps else page

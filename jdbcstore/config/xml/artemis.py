@@ -142,7 +142,7 @@ class _Secrets:
             raise self._document.error(at, str(error)) from error
 
     def given(self, at: Element, text: str, name: str | None = None) -> Given:
-        """Return a value that may be masked; one that cannot be decrypted may come from another source."""
+        """Return a value that may be masked; another source may replace an undecryptable one."""
         given = self._document.given(at, text)
         is_password = name == "password"
         if given.problem is not None or not (unwrapped(text) or (is_password and self._all_masked)):

@@ -46,7 +46,7 @@ _IDENTIFIERS = {
     "AMQExpiration": "JMSExpiration",
     "AMQUserID": "JMSMessageID",
 }
-"""Names in Artemis's filters, and what they are called in selectors."""
+"""Names in Artemis's filters, and their names in selectors."""
 
 
 class Wildcards:
@@ -149,7 +149,7 @@ def _read_address(document: Document, element: Element, found: Addresses, kinds:
 
 
 def _check_queue(document: Document, queue: Element, kind: str) -> None:
-    """Note what a queue has that is not obeyed."""
+    """Note unsupported settings of a queue."""
     given = {**queue.attributes, **{one.name: one.text for one in queue.children}}
     for name, text in given.items():
         if name in ("name", "address", "filter") or (name in _QUEUE_OPTIONS and kind == "queue"):
@@ -302,7 +302,7 @@ def _is_exclusive(element: Element) -> bool:
 
 @dataclass(slots=True)
 class _Setting:
-    """An address-setting: where it applies, and what it sets."""
+    """An address-setting: its pattern and its values."""
 
     element: Element
     pattern: str
@@ -315,7 +315,7 @@ class _Setting:
 
 
 def _read_settings(document: Document, core: Element, wildcards: Wildcards) -> Iterator[Section]:
-    """Yield the policies: each setting with what it has from less specific ones, as in Artemis."""
+    """Yield the policies: each setting with values of less specific ones, as in Artemis."""
     settings = []
     for element in _children(core, "address-settings", "address-setting"):
         match = document.text(element, element.attributes.get("match", ""))

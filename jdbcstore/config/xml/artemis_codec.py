@@ -15,7 +15,7 @@ _KEY_PARAMETER = "key"
 
 
 def unwrapped(text: str) -> str | None:
-    """Return what is in ``ENC(...)``; None if it is not masked."""
+    """Return the content of ``ENC(...)``; None if it is not masked."""
     masked = text.strip()
     if masked.startswith(_BEGIN) and masked.endswith(_END):
         return masked.removeprefix(_BEGIN).removesuffix(_END)

@@ -74,7 +74,7 @@ def _user(
 
 
 def _of_roles(roles: set[str], settings: Settings) -> Iterator[Setting]:
-    """Yield what somebody with these roles may do with queues and topics of each name."""
+    """Yield the permissions of these roles for queues and topics of each name."""
 
     def has(permissions: Mapping[str, set[str]], *names: str) -> bool:
         return all(roles & permissions.get(name, set()) for name in names)

@@ -351,10 +351,10 @@ class Document:
     ) -> None:
         """Note the fate of a property, or that it is unknown.
 
-        What is unknown may decide anything, and ActiveMQ does not start with it either.
+        An unknown setting may decide anything, and ActiveMQ does not start with it either.
 
         :param element: the element of the table of fates; None is that of the bean
-        :param name: the name of the property there; None is that of the value
+        :param name: the name of the property there; None for the value's own
         :param is_harmless: whether nothing of this bean decides which messages are kept, or who may read them
         """
         element, name = element or bean.kind, name or value.name
@@ -369,7 +369,7 @@ class Document:
         """Read the properties that the file, or the files that it names, define for placeholders."""
         for element in self.root.all():
             if element.name == "import":
-                text = "imported files are not read; put what the broker refers to into this file"
+                text = "imported files are not read; copy the beans that the broker refers to into this file"
                 self.ignore(element, text)
             elif element.name == "property-placeholder":
                 self._add_files(element, element.attributes.get("location", ""))

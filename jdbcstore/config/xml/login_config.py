@@ -27,7 +27,7 @@ class Module(NamedTuple):
 def read_login_config(document: Document, path: Path, domain: str, needed_by: str) -> list[Module]:
     """Read the modules of a domain.
 
-    :param needed_by: whatever names the domain
+    :param needed_by: the element that names the domain
     :raises ConfigurationError: the file cannot be read, or does not have the domain
     """
     try:

@@ -95,10 +95,10 @@ def _given(document: Document, bean: Bean, name: str, default: str) -> Given:
 
 
 def _sync(document: Document, value: Value) -> Given:
-    """Return the guarantee that is at least as strong as each of those that are given.
+    """Return a guarantee at least as strong as each of the given ones.
 
-    A quorum of the stream's servers is the only target there is: what is asked of this broker's own disk, or
-    of the others', is asked of that.
+    A quorum of the stream's servers is the only target. It stands in for this broker's own disk and for the
+    others'.
     """
     given = document.scalar(value)
     asked = [one.strip().lower() for one in str(given.value).split(",") if one.strip()]

@@ -160,7 +160,7 @@ class Adapter:
     """The rights that ``{owner}`` needs to create and migrate tables."""
 
     described: ClassVar[str] = ""
-    """A query for what the tables in ``:names`` have: the table, a column or an index, and which of the two.
+    """A query for columns and indexes of the tables in ``:names``: the table, the name, and its kind.
 
     Columns in the order of the table. Empty if SQLAlchemy's inspection is as fast.
     """
@@ -184,7 +184,7 @@ class Adapter:
     shares_queues: ClassVar[bool] = False
     """Whether several processes can claim messages of one queue: locked rows are skipped, or one writes."""
     chains_writes: ClassVar[bool] = False
-    """Whether one statement can lock rows, write those that it found, and return them."""
+    """Whether one statement can lock rows, write them, and return them."""
     row_version: ClassVar[str] = ""
     """A column of every table that is another after each change of a row, where writes are chained."""
     row_place: ClassVar[str] = ""
@@ -310,7 +310,7 @@ class Adapter:
     def with_driver(cls, url: URL) -> URL:
         """Return the URL with the vendor's default driver, if it does not name one.
 
-        :raises ConfigurationError: it names one that this adapter cannot use
+        :raises ConfigurationError: it names a driver that this adapter cannot use
         """
         dialect, _, driver = url.drivername.partition("+")
         if dialect != cls.name:
@@ -388,7 +388,7 @@ class Adapter:
         return connection.cursor()
 
     def plain_cursor(self, connection: Any) -> Any:
-        """Return a cursor whose rows are tuples, whatever the application prefers on its connection."""
+        """Return a cursor whose rows are tuples, regardless of the connection's settings."""
         return connection.cursor()
 
     def transaction_state(self, connection: Any) -> TransactionState:
@@ -510,5 +510,5 @@ class Adapter:
         return query if self.touches_to_lock else query.with_for_update()
 
     def shared(self, query: Select[Any]) -> Select[Any]:
-        """Return the query such that nobody changes the rows it finds until the transaction ends."""
+        """Return the query with shared locks on its rows until the transaction ends."""
         return self.locked(query)

@@ -81,7 +81,7 @@ MYSQL: Mapping[int, Failure] = {
     1153: Failure.TOO_LARGE,
     **dict.fromkeys((1021, 1114), Failure.FULL),
     **dict.fromkeys((1054, 1146), Failure.NO_TABLE),
-    # Rights; names, syntax and what the server does not support; locked tables, a trigger, the binary log.
+    # Rights; names, syntax and unsupported features; locked tables, a trigger, the binary log.
     **dict.fromkeys((1142, 1143, 1227, 1370), Failure.OTHER),
     **dict.fromkeys((1049, 1055, 1064, 1136, 1193, 1235, 1242, 1305), Failure.OTHER),
     **dict.fromkeys((1099, 1100, 1442, 1644, 1665), Failure.OTHER),
@@ -99,7 +99,7 @@ ORACLE: Mapping[int, Failure] = {
     **dict.fromkeys((18, 20, 16456, 25408, 25409), Failure.DISCONNECTED),
     16000: Failure.READ_ONLY,
     **dict.fromkeys((1005, 1017, 1045, 28000, 28001), Failure.REFUSED),
-    # 25402: the session has moved to another instance, and what it had open is rolled back.
+    # 25402: the session has moved to another instance, and its transaction is rolled back.
     **dict.fromkeys((54, 60, 8177, 25402, 30006), Failure.TRANSIENT),
     # The session has moved to another instance during a COMMIT.
     25405: Failure.UNKNOWN,

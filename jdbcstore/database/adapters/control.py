@@ -10,7 +10,7 @@ from jdbcstore.database.adapters.sql import Row
 
 
 class ServerControl:
-    """The control of the server through one connection's cursor; a vendor's module overrides what it has."""
+    """The control of the server through one connection's cursor; a vendor's module overrides its parts."""
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor
@@ -37,7 +37,7 @@ class ServerControl:
         return None
 
     def has_session(self, session: Row) -> bool:  # noqa: ARG002
-        """Return whether this server still has a connection, which may be running what it was sent.
+        """Return whether this server still has a connection, which may still run its last request.
 
         Behind a pooler: whether anything that writes has been running since before this was first asked.
         """
@@ -56,7 +56,7 @@ class ServerControl:
     def query_in_turn(self, name: str, text: str, row: Row) -> bool:
         """Run a query in a transaction of its own, once no other connection runs one with this name.
 
-        It sees what the one before has written, and the cursor has its rows. If its turn does not come soon,
+        It sees the writes of its predecessor, and the cursor has its rows. If its turn does not come soon,
         it runs all the same; return whether it came.
         """
         raise NotImplementedError
@@ -64,12 +64,12 @@ class ServerControl:
     def wait_replicated(self) -> None:
         """Wait until commits of other connections that are visible here are as durable as one's own.
 
-        Does nothing where whatever is visible is durable.
+        Does nothing where visible writes are durable.
         """
 
     @contextlib.contextmanager
     def seeing_all(self) -> Iterator[None]:
-        """Have reads in the block see what was committed before on any server of this cluster."""
+        """Let reads in the block see all earlier commits of every server of this cluster."""
         yield
 
 
@@ -80,13 +80,13 @@ class Notifier:
         self._connection = connection
 
     def listen(self, channel: str) -> None:
-        """Receive what is sent to a channel from now on."""
+        """Receive messages to a channel from now on."""
         raise NotImplementedError
 
     def received(self, channel: str, seconds: float) -> list[str]:
-        """Return what was sent to the channel; wait for it, at most so long.
+        """Return messages to the channel; wait for the first at most so many seconds.
 
-        An empty string is something of which the vendor does not say what it is.
+        An empty string is a message without content.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""The examination of a database by one connection: what a vendor shows of its own state."""
+"""The examination of a database by one connection: its state as the vendor shows it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ NOT_THE_MASTER = "first make sure that it is not the lock of a master with the d
 
 
 class Health:
-    """The examination through one cursor; a vendor's module overrides what the vendor shows.
+    """The examination through one cursor; a vendor's module overrides its parts.
 
-    No row is written. What is locked is free again at once.
+    No row is written. Locks are released immediately.
     """
 
     def __init__(self, cursor: Any, tables: Sequence[str], lock: str, thresholds: Thresholds) -> None:

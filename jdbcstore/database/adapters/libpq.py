@@ -116,7 +116,7 @@ def numbered(text: str, first: int = 1) -> str:
 
 _CANCELLED = "jdbcstore_cancelled"
 _WAIT = "SyncRepWaitForLSN"
-"""The server's function that sends the warning, whatever its language."""
+"""The server's function that sends the warning, in any language."""
 
 
 def note_cancelled_waits(connection: Any) -> None:
@@ -154,7 +154,7 @@ def wait_replicated(connection: Any) -> None:
 
 
 class Answering:
-    """A block with a request to the server: its deadline is watched, and what it commits is replicated.
+    """A block with a request to the server: its deadline is watched, and its commit is replicated.
 
     Each statement has one.
     """

@@ -49,7 +49,7 @@ class MssqlControl(ServerControl):
 
 
 class MssqlAdapter(Adapter):
-    """Names are compared exactly, whatever the database's collation, and hold all of Unicode."""
+    """Names are compared exactly under every collation, and hold all of Unicode."""
 
     name = "mssql"
     writing = MssqlWriting()

@@ -72,7 +72,7 @@ _INTERRUPTED = 1317
 _SLEEPING = "SELECT /* {} */ SLEEP("
 _SLEEPERS = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE "
 _DELETE = "DELETE "
-# Of the server, what is the same after a restart: only MySQL has a @@server_uuid.
+# An identity of the server that survives a restart: only MySQL has a @@server_uuid.
 _SESSION = (
     "SELECT ID, USER, HOST, DB, CONCAT_WS(' ', @@hostname, @@port, @@datadir, @@server_id)"
     " FROM information_schema.PROCESSLIST WHERE ID = "
@@ -89,9 +89,9 @@ _SETTINGS = (
     # A value that is too long is an error, and never silently truncated. MariaDB does not see that two
     # conversions of a column are the same, in a query and in its GROUP BY.
     "sql_mode = CONCAT(REPLACE(@@sql_mode, 'ONLY_FULL_GROUP_BY', ''), ',STRICT_ALL_TABLES')",
-    # PyMySQL believes the greeting of a server, in which MySQL says 1 whatever its default is.
+    # PyMySQL believes the greeting of a server, in which MySQL always says 1.
     "autocommit = 1",
-    # Else a COMMIT begins another transaction, which no one commits.
+    # Otherwise a COMMIT begins another transaction, which is never committed.
     "completion_type = 0",
     "sql_safe_updates = 0",
     "sql_big_selects = 1",
@@ -99,7 +99,7 @@ _SETTINGS = (
     # SQLAlchemy reads the definitions of tables.
     "sql_quote_show_create = 1",
 )
-"""Assignments that a session needs whatever the server's defaults are. None needs a privilege."""
+"""Assignments that override the server's defaults. None needs a privilege."""
 
 _WITHOUT_TRANSACTIONS = text(
     "SELECT t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t"
@@ -116,7 +116,7 @@ _COLLATIONS = text(
 def _held(guards: tuple[str, ...]) -> str:
     """Return the beginning of an expression that fails if the query of a guard finds no row.
 
-    Its value and :data:`_FAILS` follow. It saves the round trips of a transaction: what it locks stays locked
+    Its value and :data:`_FAILS` follow. It saves the round trips of a transaction: its locks stay
     until its statement has committed itself.
     """
     found = " AND ".join(f"(SELECT 1 FROM {guard.split('FROM ', 1)[1]})" for guard in guards)  # noqa: S608
@@ -246,7 +246,7 @@ class MysqlWriting(Writing):
 
     @staticmethod
     def _check_none(cursor: Any, text: str, row: Sequence[Any]) -> None:
-        # MariaDB reports a DELETE that KILL QUERY or max_statement_time has ended as one that found no rows.
+        # MariaDB reports a DELETE ended by KILL QUERY or max_statement_time as one without rows.
         cursor.execute(f"SELECT COUNT(*) {text.removeprefix(_DELETE)}", row)
         if cursor.fetchall()[0][0]:
             raise StoreUnavailable("the server has cancelled a DELETE, and reported success; try again")
@@ -355,7 +355,7 @@ class SleepNotifier(Notifier):
 
 
 class MysqlAdapter(Adapter):
-    """Names keep their case; tables are InnoDB, whatever the server's default engine."""
+    """Names keep their case; tables are InnoDB, regardless of the server's default engine."""
 
     name = "mysql"
     drivers: ClassVar = {
@@ -518,7 +518,7 @@ class MysqlAdapter(Adapter):
         return {str(table): str(engine) for table, engine in rows}
 
     def collations(self, connection: Connection, table: str) -> dict[str, str | None]:
-        # Those that are the table's own are not in its definition, from which SQLAlchemy reads them.
+        # The table's own collations are not in its definition, from which SQLAlchemy reads them.
         return {str(name).lower(): found for name, found in connection.execute(_COLLATIONS, {"name": table})}
 
     def redefined(self, table: str, columns: Sequence[str]) -> str:

@@ -69,8 +69,8 @@ class _Open(NamedTuple):
 class MysqlHealth(Health):
     """Of MySQL.
 
-    InnoDB renews its lists of transactions and locks once nobody has read them for a tenth of a second: who
-    asks more often gets old ones.
+    InnoDB renews its lists of transactions and locks once they were not read for a tenth of a second: more
+    frequent queries get old ones.
     """
 
     waits: ClassVar[str] = """
@@ -114,7 +114,7 @@ FROM performance_schema.data_lock_waits w
         yield from self._of_waits({one.id: one for one in open_})
 
     def _programs(self, numbers: list[int]) -> dict[int, str]:
-        """Return what the clients say of themselves, by connection; where the server keeps it."""
+        """Return the clients' own names, by connection, where the server keeps them."""
         if not numbers:
             return {}
         try:
@@ -188,7 +188,7 @@ FROM performance_schema.data_lock_waits w
 
 
 class MariadbHealth(MysqlHealth):
-    """Of MariaDB, which shows locks in other views, and only those that others wait for."""
+    """Of MariaDB, which shows locks in other views, and only contended ones."""
 
     waits = """
 SELECT CAST(w.requesting_trx_id AS CHAR), CAST(w.blocking_trx_id AS CHAR),
@@ -253,7 +253,7 @@ def _lagging(history: int, holders: list[_Open]) -> Diagnosis:
         cause = f"the transaction of {oldest.what}, {in_seconds(oldest.seconds)} old"
         cure = oldest.careful_cure
     else:
-        cause = "purge does not keep up with what is written"
+        cause = "purge does not keep up with the writes"
         cure = "SET GLOBAL innodb_purge_batch_size = 5000, and more innodb_purge_threads at the next start"
     return Diagnosis(
         name="purge lag",

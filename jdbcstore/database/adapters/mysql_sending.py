@@ -24,7 +24,7 @@ _LATER = (BlockingIOError, SSLWantReadError, SSLWantWriteError)
 
 
 def packet_of(cursor: Any, text: str, values: Sequence[Any]) -> bytes | None:
-    """Return what a statement is sent as; None if it cannot be sent here."""
+    """Return the packet of a statement; None if it cannot be sent here."""
     connection = cursor.connection
     if "pymysql" not in type(connection).__module__ or getattr(connection, "_sock", None) is None:
         return None
@@ -61,13 +61,13 @@ class SentQuery(SentWrite):
         conclude: Callable[[int], None],
         refuse: Callable[[Exception], None],
     ) -> None:
-        """Begin to send; ``refuse`` raises what is to be raised instead of an error of the server."""
+        """Begin to send; ``refuse`` raises an error in place of the server's."""
         self._connection = connection
         self._socket = line = connection._sock
         self._rest = memoryview(packet)
         self._answer = b""
         self._refuse = refuse
-        # Set back before anything else uses the connection, for pymysql remembers what it has set.
+        # Set back before anything else uses the connection, because pymysql remembers its setting.
         self._seconds: float | None = line.gettimeout()
 
         def begin() -> int:
@@ -108,7 +108,7 @@ class SentQuery(SentWrite):
         from pymysql.protocol import MysqlPacket, OKPacketWrapper
 
         if self._answer[_HEAD - 1] != 1:
-            raise _lost()  # not the answer: a server that stops says so, whatever it is asked
+            raise _lost()  # not the answer: a stopping server sends a notice
         packet = MysqlPacket(content, self._connection.encoding)
         packet.check_error()
         return int(OKPacketWrapper(packet).affected_rows)

@@ -135,7 +135,7 @@ class PostgresqlControl(ServerControl):
                 self._cursor.execute_untimed(_TURN, (name,))
                 self._cursor.execute_untimed(text, row)
         except errors.LockNotAvailable:
-            # Of one that sends its rows to a process that has been stopped, for example.
+            # The holder may be sending rows to a stopped process, for example.
             self._cursor.execute(text, row)
             return False
         return True
@@ -211,7 +211,7 @@ class PostgresqlAdapter(Adapter):
                 "autocommit": True,
                 "prepare_threshold": None,
                 "connect_timeout": 10,
-                # The encoding of the arrays of a batch, whatever the database's own.
+                # The encoding of the arrays of a batch, regardless of the database's.
                 "client_encoding": "utf8",
             },
         }

@@ -25,7 +25,7 @@ WHERE (datname = current_database() OR datname IS NULL) AND pid <> pg_backend_pi
 _OF_LOCK = """
 SELECT pid FROM pg_locks WHERE granted AND mode = 'RowShareLock' AND relation = to_regclass({lock})
 """
-"""The sessions with SELECT FOR UPDATE of the lock's row: the master, and those that wait for it."""
+"""The sessions with SELECT FOR UPDATE of the lock's row: the master, and waiting ones."""
 _SLOTS = "SELECT slot_name::text, active_pid, age(xmin) FROM pg_replication_slots WHERE xmin IS NOT NULL"
 _PREPARED = """
 SELECT gid, owner::text, EXTRACT(EPOCH FROM clock_timestamp() - prepared)::float8, age(transaction)
@@ -68,7 +68,7 @@ _CHUNK_BYTES = 2048
 _MANY_XIDS = 1_000_000
 """Transactions that something without a time of its own may hold back."""
 _LATE = 1.5
-"""Times autovacuum_freeze_max_age, from which on a table is vacuumed whatever else there is."""
+"""The multiple of autovacuum_freeze_max_age at which a table is vacuumed first."""
 
 
 class _Holder(NamedTuple):
@@ -134,7 +134,7 @@ class PostgresqlHealth(Health):
         for name, pid, xids in self._rows(_SLOTS):
             quoted = name.replace("'", "''")
             if pid is None:
-                what = f"the slot {name}, which nobody reads"
+                what = f"the unused slot {name}"
                 cure = f"SELECT pg_drop_replication_slot('{quoted}')"
             else:
                 what = f"the slot {name}, which session {pid} reads"
@@ -159,7 +159,7 @@ class PostgresqlHealth(Health):
         return Diagnosis(
             name=one.name,
             severity=BAD if is_bad else WARNING,
-            text=f"What is deleted cannot be vacuumed{since}, over {one.xids:,} transactions",
+            text=f"Deleted rows cannot be vacuumed{since}, over {one.xids:,} transactions",
             cause=one.what,
             cure=one.cure,
             figures={"transactions": one.xids, "seconds": one.seconds or 0},
@@ -200,7 +200,7 @@ class PostgresqlHealth(Health):
             yield Diagnosis(
                 name="transaction ids run out",
                 severity=BAD,
-                text=f"{table} was frozen {frozen:,} transactions ago; at 2,000 million nobody can write",
+                text=f"{table} was frozen {frozen:,} transactions ago; at 2,000 million all writes fail",
                 cause="vacuum does not get to the end of the table",
                 cure=f'VACUUM (FREEZE) "{table}"',
                 figures={"transactions": frozen},
@@ -212,7 +212,7 @@ class PostgresqlHealth(Health):
                 severity=WARNING,
                 text=f"{table} takes {(size + toast) >> 20:,} MiB for {live:,} rows",
                 cause="rows that were deleted faster than they were vacuumed, at some time",
-                cure=f'VACUUM (FULL) "{table}", while nobody uses the table: it is locked',
+                cure=f'VACUUM (FULL) "{table}", while the table is unused, because it is locked',
                 figures={"unused_bytes": unused, "live_rows": live},
             )
 

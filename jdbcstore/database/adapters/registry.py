@@ -1,4 +1,4 @@
-"""The adapters by name, and the one that serves a URL: built-in adapters and those of other packages."""
+"""The adapters by name, and the adapter of a URL: built-in ones and those of other packages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _ACTIVEMQ = {
 def adapter_for(text: str, override: str | None = None) -> tuple[Adapter, URL]:
     """Return the adapter of a SQLAlchemy or JDBC URL, and the URL with its driver filled in.
 
-    ``override`` names an adapter to use in place of the one that the URL names; see :func:`adapter_class`.
+    ``override`` names an adapter to use in place of the URL's; see :func:`adapter_class`.
 
     :raises UnknownDatabase: no adapter serves the scheme, or has that name
     :raises MissingDriver: the driver is not installed

@@ -17,7 +17,7 @@ _IDLE = 5.0
 class SentWrite(ABC):
     """A statement that was sent, and whose answer is awaited; for any thread, one at a time.
 
-    What it offers is in :class:`jdbcstore.database.adapters.sql.Sent`.
+    :class:`jdbcstore.database.adapters.sql.Sent` describes its methods.
     """
 
     _warnings: Sequence[object] = ()
@@ -36,7 +36,7 @@ class SentWrite(ABC):
         """Begin to send.
 
         :param line: the connection
-        :param begin: prepares what is sent, and returns the descriptor of the line
+        :param begin: prepares the request, and returns the descriptor of the line
         :param conclude: gets the number of rows that the statement has returned or changed, if it is not at
             ``least`` this
         :param abort: ends the line, once there was no answer for ``timeout`` seconds
@@ -52,7 +52,7 @@ class SentWrite(ABC):
             WATCH.begin(line, timeout, abort)
         try:
             self.socket = begin()
-        except Exception as error:  # what has been sent is not known
+        except Exception as error:  # the state of the connection is unknown
             self._fail(error)
         else:
             if not self.is_flushed:
@@ -68,7 +68,7 @@ class SentWrite(ABC):
 
     @abstractmethod
     def _receive(self) -> int | None:
-        """Read what has arrived; return the number of rows, or None if the answer is not complete."""
+        """Read received bytes; return the number of rows, or None if the answer is not complete."""
 
     def flush(self) -> bool:
         if not self.is_flushed:
@@ -102,7 +102,7 @@ class SentWrite(ABC):
             self._wait_again()
 
     def _wait_again(self) -> None:  # noqa: B027 - most have no warnings
-        """Wait for what a warning says that the server has not waited for."""
+        """Wait for the standby that a warning says the server did not wait for."""
 
     def _await(self) -> None:
         waiting = select.poll()
@@ -126,7 +126,8 @@ class Watch:
         self.renew()
 
     def renew(self) -> None:
-        """Forget everything: a forked child has not the thread of its parent, nor whoever held the lock."""
+        """Forget everything: a forked child has neither the thread of its parent nor the holder of the
+        lock."""
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._deadlines: dict[int, tuple[float, Callable[[], None]]] = {}

@@ -104,7 +104,7 @@ class RowGuard(NamedTuple):
     """A condition that, once checked, holds until the end of the transaction.
 
     ``sql`` selects and locks one row, or with ``touches`` updates one. If the condition
-    does not hold, ``refusal`` returns the error. One that does not lock may end before the transaction does.
+    does not hold, ``refusal`` returns the error. A guard without a lock may end before the transaction.
     """
 
     sql: Sql
@@ -142,10 +142,10 @@ class Sent(Protocol):
     """Whether it is answered, and committed: :meth:`finish` does not raise."""
 
     def flush(self) -> bool:
-        """Send more of what is not sent yet, without waiting; whether all is sent."""
+        """Send more of the rest, without waiting; return whether all is sent."""
 
     def is_answered(self) -> bool:
-        """Read what has arrived, without waiting; whether :meth:`finish` will not wait."""
+        """Read received bytes, without waiting; return whether :meth:`finish` will not wait."""
 
     def finish(self) -> None:
         """Wait for the answer; raises as the adapter's ``write`` does."""

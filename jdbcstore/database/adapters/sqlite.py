@@ -163,7 +163,7 @@ class SqliteAdapter(Adapter):
         primary = code & 0xFF
         if primary == sqlite3.SQLITE_ERROR and "no such" in str(error):
             return Failure.NO_TABLE
-        # The library itself answers: whatever it refuses had no effect.
+        # The library itself answers: a refused statement had no effect.
         return _BY_CODE.get(primary, Failure.OTHER)
 
 

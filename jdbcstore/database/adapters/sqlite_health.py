@@ -27,7 +27,7 @@ class SqliteHealth(Health):
     def diagnose(self) -> Iterator[Diagnosis]:
         [(_, _, file), *_] = self._rows("PRAGMA database_list")
         [(page,)] = self._rows("PRAGMA page_size")
-        # As each commit does once the WAL is long: nobody waits for it, and nothing is lost.
+        # As each commit does once the WAL is long: no process waits for it, and nothing is lost.
         [(_, pages, copied)] = self._rows("PRAGMA wal_checkpoint(PASSIVE)")
         left = max(0, pages - copied)
         size = _size(f"{file}-wal")
@@ -64,7 +64,7 @@ class SqliteHealth(Health):
             self._cursor.execute("ROLLBACK")
         except sqlite3.OperationalError as error:
             primary = error.sqlite_errorcode & 0xFF
-            if primary == sqlite3.SQLITE_READONLY:  # nobody writes to it
+            if primary == sqlite3.SQLITE_READONLY:  # read-only: there are no writers
                 return
             if primary != sqlite3.SQLITE_BUSY:
                 raise
@@ -73,7 +73,7 @@ class SqliteHealth(Health):
             yield Diagnosis(
                 name="lock waits",
                 severity=BAD,
-                text=f"Nobody else could write for {in_seconds(self._limits.patience)}",
+                text=f"No other process could write for {in_seconds(self._limits.patience)}",
                 cause=f"transactions that write, of {writers}",
                 cure="end that transaction, or the process",
                 figures={"seconds": self._limits.patience},

@@ -1,4 +1,4 @@
-"""Migrations of the schema: from what a database has to what a revision needs.
+"""Migrations of the schema from the tables of a database to a revision.
 
 The revisions are an Alembic environment in the folder ``migrations``. Each is a list of steps that check the
 database before they act, because every step may have been done before: by an ActiveMQ, by an administrator,

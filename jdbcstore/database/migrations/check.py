@@ -1,4 +1,4 @@
-"""The schema check: what is missing, and what is different and left unchanged."""
+"""The schema check: missing parts, and differences that are left unchanged."""
 
 from __future__ import annotations
 

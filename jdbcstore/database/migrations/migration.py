@@ -1,4 +1,4 @@
-"""Migrations: taking a database from what it has to a revision, or writing the SQL that does."""
+"""Migrations of a database to a revision, or the SQL that carries them out."""
 
 from __future__ import annotations
 
@@ -334,12 +334,12 @@ def _commit(connection: Connection, database: Database) -> None:
             raise
         raise OutcomeUnknown(
             f"the database does not tell whether the migration was committed ({error}): all of it was, or"
-            " nothing; migrate again, which does what is left"
+            " nothing; migrate again, which completes it"
         ) from error
 
 
 def _refuse_loss(connection: Connection, migration: Migration, database: Database) -> None:
-    """Refuse to go back to ActiveMQ with what it cannot read: changes in a journal, bodies in pieces."""
+    """Refuse to go back to ActiveMQ with data that it cannot read: changes in a journal, bodies in pieces."""
     state, large, messages = migration.tables.state, migration.tables.large, migration.tables.messages
     goes = not migration.target.is_ours and any(planned.step.table is state for planned in migration.plan)
     if goes and migration.found.table(state) is not None:

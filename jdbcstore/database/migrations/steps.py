@@ -90,7 +90,7 @@ class MakeTable(Step):
 
 
 class DropTheTable(Step):
-    """Drop a table, whatever is in it."""
+    """Drop a table with its rows."""
 
     def __init__(self, table: Table) -> None:
         super().__init__(table, f"drop the table {table.name}")
@@ -314,7 +314,7 @@ class CompareExactly(Step):
 
 
 class EnlargeBinary(Step):
-    """Give MSG the vendor's type, where an ActiveMQ with the wrong adapter chose one that is too small."""
+    """Give MSG the vendor's type, where an ActiveMQ with the wrong adapter chose a smaller one."""
 
     effect = Effect.COPIES
 

@@ -48,7 +48,7 @@ FIND_PLACE = (
 JOURNAL = frozenset({"id", "recordtype", "txid", "userrecordtype", "record", "txdata", "seq"})
 FILES = frozenset({"id", "filename", "extension", "data"})
 LEASES = frozenset({"id", "holder_id", "holder_expiration_time", "node_id", "state"})
-"""The columns that tell what a table of Artemis's is, whatever its name."""
+"""The columns by which a table of Artemis's is recognised under any name."""
 
 
 def find_records(name: str) -> Select[Any]:

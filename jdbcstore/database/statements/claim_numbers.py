@@ -1,7 +1,7 @@
-"""The statements that count what is free, claimed and delayed, for those that only look.
+"""The statements that count free, claimed and delayed messages without claiming.
 
 None of them reads all messages of a queue: they count up to a limit, and find the next name or message by one
-look into an index. What they cost grows with the claims, which are read whole.
+look into an index. Their cost grows with the claims, which are read whole.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class ClaimNumberStatements(FreeMessages):
         return self._sums(container.label("name"))
 
     def _sums(self, name: ColumnElement[Any], *conditions: ColumnElement[bool]) -> Select[Any]:
-        """Return what is claimed, delayed and failed, and the first that is claimed, by a name."""
+        """Return the numbers of claimed, delayed and failed messages, and the first claim, by a name."""
         c = self._tables.claims
         held = self._is_alive(c.c.session)
         each = (

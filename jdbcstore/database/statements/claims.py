@@ -219,7 +219,7 @@ class FreeMessages(LeaseConditions):
     def _taken(self, found: FromClause) -> CTE:
         """Claim messages for a session, unless another one was faster; return their IDs.
 
-        Nothing here waits for a claim: whoever settles one may have locked it, and wait for its message.
+        Nothing here waits for a claim: a settlement may have locked it, and wait for its message.
         """
         c, me = self._tables.claims, bindparam("session", type_=BigInteger())
         claimed = select(found.c.id).where(found.c.taken > ONE).scalar_subquery()
@@ -330,7 +330,7 @@ class ClaimStatements(FreeMessages):
             return select(c.c.id).where(mine).order_by(c.c.id).with_for_update()
 
         self.lock_claims = self._of_ids(c, locked, locks=True)
-        """Lock claims of a session, whatever its lease; without locks of rows, the whole database."""
+        """Lock claims of a session, expired or not; without locks of rows, the whole database."""
         self.find_those = self._of_ids(c, lambda these: select(c.c.id).where(these, c.c.session == me))
         """The claims of a session, of those given."""
         where = self._adapter.whereabouts
@@ -372,7 +372,7 @@ class ClaimStatements(FreeMessages):
                 .values(session=null(), due=ZERO)
             )
         )
-        """Free a message of a queue, whoever has claimed or delayed it."""
+        """Free a claimed or delayed message of a queue."""
         self.delay_message = self._compile(
             lambda: insert(c).values(
                 id=bindparam("id_"), session=null(), due=self._now + delay, taken=ONE, failed=ZERO
@@ -408,7 +408,7 @@ class ClaimStatements(FreeMessages):
         mine = query.order_by(c.c.id).with_for_update().cte("mine")
         count = select(func.count()).select_from(mine).scalar_subquery()
         every = count == bindparam("count", type_=BigInteger())
-        # Messages before their claims, as whoever claims them takes both.
+        # Messages before their claims, in the order in which claiming locks both.
         gone = delete(t).where(self._at(t, ids), every).returning(ONE.label("one")).cte("gone")
         are_gone = select(func.count()).select_from(gone).scalar_subquery() == count
         settled = delete(c).where(c.c.id == any_(ids), every, are_gone).cte("settled")

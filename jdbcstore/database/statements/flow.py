@@ -1,8 +1,8 @@
 """The statements of limits, rates, pauses and keys; ``now`` in all of them is the database's clock.
 
 A queue that has any settings has a row of JDBCSTORE_FLOW. A claim of such a queue locks that row first, and
-only then counts what is claimed: a statement that waits for the lock and counts as well would count what was
-there before the wait. Where the vendor chains writes, a claim counts without the lock, and claims only if the
+only then counts claims: a statement that waits for the lock and counts as well would count the claims
+before the wait. Where the vendor chains writes, a claim counts without the lock, and claims only if the
 row is still the version that it saw.
 """
 
@@ -122,8 +122,8 @@ class FlowStatements(KeyedMessages):
     def _define_chained(self) -> None:
         """Define a claim without a lock, where the vendor chains writes: in one statement, or two by keys.
 
-        Each claim writes the row of its queue. So if that is as it was when it was read, together with what
-        is claimed, nobody has claimed from the queue since.
+        Each claim writes the row of its queue. So if row and claims are unchanged since they were read, no
+        process has claimed from the queue since.
         """
         f = self._tables.flow
         self._version = cast(literal_column(self._adapter.row_version), Text())
@@ -136,7 +136,7 @@ class FlowStatements(KeyedMessages):
         """The settings of the queue as ``lock`` and ``count`` return them; ``has_later``, the version of the
         row; the first rows of ``names`` from where the turn is, and the messages of these that are claimed:
         all, or none if there is more to consider, or the queue is not in order or not as was thought. One of
-        two is for a single message: each node of a plan costs, also one that is not run."""
+        two is for a single message: each node of a plan costs, even unexecuted ones."""
         self.claim_seen = self._compile(self._claim_in_room)
         """The settings of the queue as ``lock`` and ``count`` return them, and messages that are claimed as
         far as they leave room. Of a queue with keys none is."""
@@ -144,8 +144,8 @@ class FlowStatements(KeyedMessages):
         """Claim messages that were chosen, if the row of the queue is the version that was seen."""
 
     def _seen(self, keying: int) -> CTE:
-        # The clock is read once: one that runs on within the statement would count tokens that are not there
-        # yet. And what is found once is not written, planned and looked for again.
+        # The clock is read once: a clock that runs on within the statement would count tokens too early.
+        # And a common table expression is planned and executed once.
         found = (self._now.label("now"), self._held.label("held"), self._version.label("version"))
         columns = (*self._columns, *found, *([self._is_later_keyed()] if keying else ()))
         stored = select(*columns).where(self._here(self._tables.flow)).cte("stored")
@@ -243,7 +243,7 @@ class FlowStatements(KeyedMessages):
         spacing: ColumnElement[int] = (literal_column(str(RATE_NS)) + f.rate - ONE) // f.rate
         full = now_ns + f.burst * spacing
         begun = func.least(func.greatest(f.drawn, now_ns), full)
-        # What is NULL, because there is no such limit, is not the least.
+        # NULL, where there is no such limit, is not the least.
         left = func.least(limit, f.most - f.held, (full - begun) // spacing)
         closed = or_(f.paused != ZERO, f.keying != literal_column(str(keying)))
         room = case((closed, ZERO), else_=func.greatest(left, ZERO))
@@ -287,7 +287,7 @@ class FlowStatements(KeyedMessages):
         version: ColumnElement[Any],
         values: Callable[[ColumnElement[int]], Mapping[str, ColumnElement[Any]]],
     ) -> Select[Any]:
-        """Claim what was found if the row of the queue is that version, and change the row.
+        """Claim found messages if the row of the queue has this version, and change the row.
 
         :param values: returns its new values, of how many were found
         """

@@ -20,7 +20,7 @@ PAGES = (1, 16, 256)
 
 
 class HistoryStatements(StatementBuilder):
-    """Reading what is about to be removed, recording it, and deleting old records."""
+    """Reading messages before their removal, recording them, and deleting old records."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -132,7 +132,7 @@ class KeyedMessages(FreeMessages):
     def _next_name(self, *after: ColumnElement[bool]) -> ColumnElement[Any]:
         """Return the next name by one look into the index, however many messages a key has.
 
-        The first of all has no bound: before the empty name, MariaDB and MySQL have those that begin with a
+        The first of all has no bound: before the empty name, MariaDB and MySQL sort names that begin with a
         character below the blank.
         """
         k = self._tables.keyed

@@ -137,7 +137,7 @@ class LockStatements(StatementBuilder):
         return RowGuard(sql, sql.row(epoch_row=row, epoch=number), False, refusal, locks=False)
 
     def held(self, row: str, number: int, refusal: Callable[[], StoreError]) -> EpochGuard:
-        """As :meth:`unchanged`, and whoever changes the number waits for the end of the transaction."""
+        """As :meth:`unchanged`, and a change of the number waits for the end of the transaction."""
         values = {"epoch_row": row, "epoch": number}
         guard = self._guard(self._of_epoch, values, writes=self._adapter.writes_to_hold, refusal=refusal)
         guards = Guards((guard,))

@@ -1,4 +1,4 @@
-"""The statements of a private SQLite file, in which an import works out what is left of a source's messages.
+"""The statements of a private SQLite file, in which an import computes the remaining messages of a source.
 
 It holds positions, never bodies; see ``tools/importing/replay.py``.
 """
@@ -11,7 +11,7 @@ SETTINGS = (
     "PRAGMA temp_store = FILE",
     "PRAGMA cache_size = -65536",
 )
-"""Settings of each private file, which nobody needs after the process."""
+"""Settings of each private file, which ends with the process."""
 TABLES = (
     """CREATE TABLE messages (
         id INTEGER PRIMARY KEY, destination INTEGER NOT NULL, name TEXT NOT NULL, file INTEGER NOT NULL,

@@ -1,4 +1,4 @@
-"""The statements of the message store: its own, and in their place those that the user has given.
+"""The statements of the message store: its own, or the user's in their place.
 
 The names are those of ActiveMQ's ``statements`` element where it has the statement. Parameters are named
 after columns; ``after`` and ``limit`` are the keyset page, ``id_`` is a message's ID.
@@ -63,7 +63,7 @@ LISTED = 200
 class Statements(StatementBuilder):
     """The statements for one set of tables on one vendor; see :class:`StatementBuilder`.
 
-    Those that ``given`` has are run in place of the store's own, under ActiveMQ's contract for each.
+    Statements in ``given`` replace the store's own, under ActiveMQ's contract for each.
     """
 
     takes_given = True

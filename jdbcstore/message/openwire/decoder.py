@@ -129,7 +129,7 @@ def headers_of(head: bytes) -> MessageFields:
         except (StructError, IndexError, Malformed):
             continue
         return fields
-    raise CorruptMessage("its headers are damaged, or longer than what was read of them", blob=head)
+    raise CorruptMessage("its headers are damaged, or longer than the bytes read", blob=head)
 
 
 def _decode_in_pieces(data: bytes, sequence: int | None, container: str | None) -> Message:

@@ -56,7 +56,7 @@ def encode(
     timestamp_ms: int | None = None,
     version: int = VERSION,
 ) -> bytes:
-    """Return the message as ActiveMQ stores it; a decoded one that was not changed gives the same bytes.
+    """Return the message as ActiveMQ stores it; an unchanged decoded message gives the same bytes.
 
     ``destination``, ``message_id`` and ``timestamp_ms`` are used where the message has none.
 

@@ -1,7 +1,7 @@
 """Messages whose bodies are kept in pieces, outside of the MSG column.
 
 The column has a head with the body's name, and the message without its body. No OpenWire message begins as
-that head does: the size in front would be negative. So nobody takes such a message for one with an empty
+that head does: the size in front would be negative. So no program takes such a message for one with an empty
 body: an ActiveMQ stops there with an error, and an older jdbcstore calls it damaged.
 """
 

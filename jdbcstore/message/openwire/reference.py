@@ -41,7 +41,7 @@ class BodyReference(NamedTuple):
         :raises ValueError: these are not the message
         """
         if len(body) != self.length or zlib.crc32(body) != self.crc:
-            raise ValueError("what is there is not the message")
+            raise ValueError("the bytes at this place are not the message")
         return set_broker_sequence(body, self.slot, sequence)
 
 

@@ -1,7 +1,7 @@
 """The operators and operands of selectors, as functions that are built once and called for each message.
 
 A condition returns true, false, or None for unknown. A comparison with NULL is unknown; one of values of
-different kinds (a string and a number) is false, whatever the operator (JMS 2.0, 3.8.1.2).
+different kinds (a string and a number) is false for every operator (JMS 2.0, 3.8.1.2).
 """
 
 from __future__ import annotations

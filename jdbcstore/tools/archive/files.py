@@ -158,7 +158,7 @@ class Archive:
         except FileNotFoundError as error:
             raise StoresDiffer(f"{place} is in the manifest but missing; restore the file") from error
         if found != file.sha256:
-            raise StoresDiffer(f"{place} differs from what was written; restore the file from a backup")
+            raise StoresDiffer(f"{place} has changed since it was written; restore the file from a backup")
         self._checked.add(file.path)
 
     @contextmanager

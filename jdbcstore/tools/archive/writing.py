@@ -110,7 +110,7 @@ class Window:
         return replace(self, before_ms=before_ms, older_than=None)
 
     def includes(self, container: str, time_ms: int | None) -> bool:
-        """Return whether a window as of one time has this destination and time, whatever is acknowledged."""
+        """Return whether a window as of one time has this destination and time, acknowledged or not."""
         if self.destinations and container not in self.destinations:
             return False
         return self.before_ms is None or (time_ms is not None and time_ms < self.before_ms)
@@ -178,7 +178,7 @@ def _batches(
         each = -(-batch // cores)
     else:
         each = _evenly(stored.count(), cores)
-        tasks *= _TASKS  # each batch costs what is not work on its messages
+        tasks *= _TASKS  # each batch has a fixed cost
     wide = each * (max(1, _MOST // each) if archive.manifests() else 1)
     for many in _grouped(stored.ranges(-1, stored.last_id(), wide), tasks):
         narrow = _narrowed(stored, archive, window, many, wide, each)

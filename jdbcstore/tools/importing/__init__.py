@@ -9,10 +9,10 @@ What another kind of source needs:
   Transactions, temporary destinations, copies of folders, and lost or misplaced files are the same for all
   kinds, and ``tests/tools/test_import_contract.py`` tests each of them.
 - Another source that is a log of what happened replays it in a
-  :class:`~jdbcstore.tools.importing.replay.Replay`, which works out on disk what is left, and which
-  subscription waits for what. Then :class:`~jdbcstore.tools.importing.rows.ReplayedRows` makes all rows,
+  :class:`~jdbcstore.tools.importing.replay.Replay`, which computes on disk the remaining messages and
+  the subscriptions that need them. Then :class:`~jdbcstore.tools.importing.rows.ReplayedRows` makes all rows,
   with marks, acknowledgements ahead of them and transactions in doubt; it asks the source for the bytes of
-  one message at a time. One that reads tables may replay them, too, or yield rows itself.
+  one message at a time. A source that reads tables may replay them, too, or yield rows itself.
 - Rows are the same each time that the source is read, with the same IDs: that makes an import resumable.
   Number messages by their place in the source, never in the order of a set or of a directory.
 - A message that cannot be read is reported to ``Findings.damage`` with file and offset, and left out; what

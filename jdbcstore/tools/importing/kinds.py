@@ -65,7 +65,7 @@ KINDS = (
 def open_source(name: str, progress: Progress = lambda _: None, findings: Findings | None = None) -> Source:
     """Open a source by its name: a scheme and a place, or a folder whose kind is found out.
 
-    :param findings: what is found is reported there
+    :param findings: receives the findings
     :raises NothingToImport: there is none
     :raises SourceInUse: a running broker has it
     """

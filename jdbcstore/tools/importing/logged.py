@@ -1,4 +1,4 @@
-"""LoggedStore: a store in files of ActiveMQ, whose log has commands, and what a command does.
+"""LoggedStore: a store in files of ActiveMQ, whose log has commands, and the effect of each command.
 
 Each kind of store decodes its files and delivers commands. Transactions, temporary destinations, and copies
 of a folder are the same for all kinds.
@@ -165,7 +165,7 @@ class LoggedStore:
         return self.files.read(*place)
 
     def apply(self, command: Command) -> None:
-        """Do what a command says, in a transaction when that is committed."""
+        """Apply a command; in a transaction, at its commit."""
         match command:
             case AddedMessage() | AckedMessage() if command.transaction is not None:
                 self.open.setdefault(command.transaction, []).append(command)
@@ -193,7 +193,7 @@ class LoggedStore:
                 self._change(change)
 
     def leave_in_doubt(self) -> None:
-        """Add what is still prepared to the replay, in doubt; what is only begun is rolled back."""
+        """Add prepared transactions to the replay, and roll back unprepared ones."""
         for xid, changes in self.prepared.items():
             for change in changes:
                 if isinstance(xid, XATransactionId):

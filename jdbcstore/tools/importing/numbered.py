@@ -46,7 +46,7 @@ class CommandRecord(NamedTuple):
 class FileReader:
     """Reads one file of a log.
 
-    :param damaged: called with offset, bytes and reason of what is not intact
+    :param damaged: called with offset, bytes and reason of each damage
     """
 
     def __init__(self, path: Path, damaged: OnDamage) -> None:
@@ -59,7 +59,7 @@ class FileReader:
         """The checksum of all records."""
 
     def records(self) -> Iterator[CommandRecord]:
-        """Yield the records that are intact, and report what is between them."""
+        """Yield intact records, and report the bytes between them."""
         with self._path.open("rb", buffering=_CHUNK) as file:
             self._size = file.seek(0, 2)
             file.seek(0)
@@ -130,13 +130,13 @@ class NumberedStore(LoggedStore):
                 if after - before > 2:
                     between += f" to {self.NAME.format(after - 1)}"
                 self.findings.note(
-                    f"{self.folder} does not have {between}: the broker removes those that it does not need,"
-                    " so nothing is missing unless somebody else removed them"
+                    f"{self.folder} does not have {between}: the broker removes files that it does not need,"
+                    " so nothing is missing unless another program removed them"
                 )
         *full, last = self.logs
         for log in full:
             if not log.path.stat().st_size:
-                self.findings.damage(log.path, 0, 0, "it is empty: what it had is missing")
+                self.findings.damage(log.path, 0, 0, "it is empty: its content is missing")
         if not last.path.stat().st_size:  # a broker that is killed as it creates it leaves that
             self.findings.note(
                 f"{last.path} is empty: if the broker had written to it, messages are missing or are there"
@@ -147,7 +147,7 @@ class NumberedStore(LoggedStore):
             self.findings.damage(path, 0, 0, f"it is missing, and {self.WITNESS} has noted it")
 
     def commands_of(self, log: LogFile) -> Iterator[Command]:
-        """Yield the commands in a file; what is damaged is passed over and reported."""
+        """Yield the commands in a file; report and skip damage."""
         number = self.files.number(log.path)
         reader = self.reader(log.path)
         for at, content in reader.records():
@@ -163,7 +163,7 @@ class NumberedStore(LoggedStore):
         self.end_file(log, reader)
 
     def end_file(self, log: LogFile, reader: FileReader) -> None:
-        """Report a file that is a copy of another, or shorter than what was noted of it."""
+        """Report a file that is a copy of another, or shorter than its recorded size."""
         other = self._checksums.setdefault(reader.checksum, log.path)
         if reader.checksum and other != log.path:
             self.findings.damage(log.path, 0, reader.end, f"it has the content of {other.name}")
@@ -172,7 +172,7 @@ class NumberedStore(LoggedStore):
             self.findings.damage(log.path, reader.end, 0, f"{self.WITNESS} has noted a record at {offset}")
 
     def apply(self, command: Command) -> None:
-        """Do what a command says; the first message of a file tells whether the file is in its place."""
+        """Apply a command; the first message of a file shows whether the file is in its place."""
         if isinstance(command, AddedMessage) and command.place.file not in self._begun:
             self._note_order(command)
         super().apply(command)

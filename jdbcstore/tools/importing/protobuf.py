@@ -17,7 +17,7 @@ Fields = dict[int, Any]
 
 
 class MalformedLog(Exception):
-    """The bytes at ``at`` are not what they should be."""
+    """The bytes at ``at`` are malformed."""
 
     def __init__(self, reason: str, at: int) -> None:
         self.at = at
@@ -43,7 +43,7 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def read_fields(data: bytes, span: Span) -> Fields:
-    """Return the fields of a message; of one that comes twice the last.
+    """Return the fields of a message; of a repeated field the last.
 
     :raises MalformedLog: it is none
     """

@@ -136,7 +136,7 @@ class Replay:
         *,
         due: tuple[int, int, bool] | None = None,
     ) -> bool:
-        """Add a message; False if its destination has one of this name, or is a topic that nobody wants.
+        """Add a message; False if its destination has one of this name, or is a topic without subscribers.
 
         :param due: of a scheduled message, as in :class:`Left`
         """
@@ -176,7 +176,7 @@ class Replay:
         return None if found is None else BodyPlace(*found)
 
     def remove(self, destination: Destination, name: str) -> None:
-        """Remove a message that is acknowledged; one that is not there has no effect."""
+        """Remove an acknowledged message; an unknown one has no effect."""
         key = (self._home(destination).number, name)
         if not self._run(sql.REMOVE_NAMED, key).rowcount:
             self._run(sql.NOTE_GONE, key)
@@ -295,10 +295,10 @@ class Replay:
         """Remove the scheduled messages that are due between two times, both inclusive."""
         self._run(sql.REMOVE_DUE, (self._home(destination).number, from_ms, to_ms))
 
-    # What is left
+    # The remaining messages
 
     def end(self) -> None:
-        """Change nothing any more: what is left is read now."""
+        """End the replay; from now on it is only read."""
         if not self._is_ended:
             self._run(sql.INDEX_ORDER)
             self._is_ended = True
@@ -322,7 +322,7 @@ class Replay:
         return sorted(counts, key=lambda count: str(count.destination))
 
     def messages(self) -> Iterator[Left]:
-        """Yield what is left, ordered by ID."""
+        """Yield the remaining messages, ordered by ID."""
         for row in self._pages(sql.FIND_MESSAGES, ()):
             id_, number, name, file, at, size, priority, xid, due, repeats, cron = row
             branch, is_added = (None, False) if xid is None else self._xids[xid]

@@ -1,4 +1,4 @@
-"""The rows of a store, from what is left of a source's messages after its log was replayed."""
+"""The rows of a store, from the messages of a source that remain after the replay of its log."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class ReplayedRows:
         return self.replay.counts()
 
     def messages(self) -> Iterator[list[MessageRow]]:
-        """Yield all messages in pages, ordered by ID; one that cannot be read is reported and left out."""
+        """Yield all messages in pages, ordered by ID; report and omit unreadable ones."""
         return bounded(self._rows(), lambda row: len(row.msg))
 
     def _rows(self) -> Iterator[MessageRow]:

@@ -29,7 +29,7 @@ class SourceInUse(StoreUnavailable):
 
 
 class SourceDamage(NamedTuple):
-    """A part of a source that could not be read, and what was left out because of it."""
+    """An unreadable part of a source, and the omitted messages."""
 
     file: str
     offset: int
@@ -49,9 +49,9 @@ class Findings:
     """The first 10,000."""
     more_damages: int = 0
     notes: list[str] = field(default_factory=list)
-    """Remarks on what was left out on purpose, or may be missing."""
+    """Remarks on messages that were omitted on purpose, or may be missing."""
     kept: KeptRecords | None = None
-    """A folder for what is left out."""
+    """A folder for omitted records."""
     _reported: set[SourceDamage] = field(default_factory=set)
     """The same as ``damages``."""
 

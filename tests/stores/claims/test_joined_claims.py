@@ -315,7 +315,7 @@ def test_connections_that_cannot_be_joined(claims: Claims, database: Database) -
     with pytest.raises(ConfigurationError, match="asynchronous"):
         claims.join(Foreign())
     del Foreign.commit
-    with pytest.raises(ConfigurationError, match=r"Foreign, and what it is to join uses the driver"):
+    with pytest.raises(ConfigurationError, match=r"Foreign, and the store uses the driver"):
         claims.join(Foreign())
     with pytest.raises(ConfigurationError, match="cannot join a dict"):
         claims.join({})

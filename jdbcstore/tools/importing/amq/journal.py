@@ -1,4 +1,4 @@
-"""The data files of an AMQ store's journal, ``data-1`` and so on, and what is damaged of them.
+"""The data files of an AMQ store's journal, ``data-1`` and so on, and their damages.
 
 ::
 

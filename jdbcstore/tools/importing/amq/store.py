@@ -80,7 +80,7 @@ class AmqStore(NumberedStore):
         self._unsubscribe(self._known)
 
     def apply(self, command: Command) -> None:
-        """Do what a command says, in a transaction when that is committed."""
+        """Apply a command; in a transaction, at its commit."""
         if (
             isinstance(command, AckedMessage)
             and command.subscription is None
@@ -90,7 +90,7 @@ class AmqStore(NumberedStore):
             # removed it for all.
             return
         if isinstance(command, Subscribed) and command.key in self._from_the_first:
-            # It is created here, and gets what is sent from now on.
+            # It is created here, and gets later messages.
             self._from_the_first.discard(command.key)
             self.replay.unsubscribe(command.info.destination, command.key)
         super().apply(command)

@@ -131,7 +131,7 @@ def read_amqp(record: bytes, envelope: Envelope) -> Message:
 
 
 def _read_standard(buffer: Buffer, sections: _Sections, protocol: int) -> tuple[dict[str, Value], int]:
-    """Read the sections; returns what the broker has added, and when the message expires."""
+    """Read the sections; return the broker's additions and the time of expiration."""
     buffer.skip(8)  # the format
     buffer.nullable_simple_string()
     sections.read(buffer.sized())

@@ -18,7 +18,7 @@ _SHORT, _UTF = 9, 0xFFF
 class Buffer:
     """Bytes that are read from the front to the back.
 
-    :raises CorruptMessage: what is read is not there, or is not a value
+    :raises CorruptMessage: the value is missing or malformed
     """
 
     __slots__ = ("at", "data", "end")

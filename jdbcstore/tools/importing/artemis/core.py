@@ -154,7 +154,7 @@ def _message(headers: _Headers, body: bytes, envelope: Envelope) -> Message:
 
 
 def own_properties(properties: Mapping[str, Value], *, is_frame: bool) -> dict[str, Value]:
-    """Return the properties that a client has set, and those that tell where a dead letter came from."""
+    """Return the properties set by a client, and the origin of a dead letter."""
     found = {
         name: value
         for name, value in properties.items()

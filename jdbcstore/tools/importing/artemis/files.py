@@ -150,10 +150,10 @@ def open_files(folder: Path, progress: Callable[[int], None]) -> Callable[[Damag
 
 
 def read_page(data: bytes, page: int, file: int, damaged: Damaged) -> Iterator[PagedRecord]:
-    """Yield the messages of a page; one that is damaged ends it, as the numbers of others are not known."""
+    """Yield the messages of a page; a damaged one ends it, because later numbers are unknown."""
     at, number = 0, 0
     if not data:
-        reason = "it is empty: what it had is missing, unless the broker was killed as it created it"
+        reason = "it is empty: its content is missing, unless the broker was killed as it created it"
         damaged(file, 0, 0, reason)
     while at < len(data):
         if at + _FRAME.size < len(data):
@@ -207,7 +207,7 @@ class PageOrder:
                 self._note(
                     f"{self._address} does not have the pages {page.number + 1} to"
                     f" {following.number - 1}: the broker removes those that were consumed, so nothing is"
-                    " missing unless somebody else removed them"
+                    " missing unless another program removed them"
                 )
             elif page.end + following.first <= limit:
                 self._note(

@@ -1,8 +1,8 @@
-"""The files of Artemis's journal: records with a size at both ends, and what is damaged between them.
+"""The files of Artemis's journal: records with a size at both ends, and the damage between them.
 
 ::
 
-    file     version (4), the user's version (4), number of the file (8), records, what was there before
+    file     version (4), the user's version (4), number of the file (8), records, older content
     record   type (1), number of the file (4), times compacted (1, from version 2), ...
              ADD, UPDATE, EVENT       id (8), size (4), type of the content (1), content
              ADD, UPDATE in one       transaction (8), id (8), size (4), type of the content (1), content
@@ -13,8 +13,8 @@
              ROLLBACK                 transaction (8)
              then the size of the whole record (4)
 
-A file is used again without being cleared: records with the number of an earlier use are what was there
-before. There are no checksums: damage that leaves the sizes as they are can only be noticed in the content.
+A file is used again without being cleared: records with the number of an earlier use are older
+content. There are no checksums: damage that leaves the sizes as they are can only be noticed in the content.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class JournalReader:
         self._damaged = on_damage
 
     def records(self) -> Iterator[tuple[JournalRecord, mmap.mmap]]:
-        """Yield the records, each with the bytes of the file, and report what is between them."""
+        """Yield the records, each with the bytes of the file, and report damage between them."""
         with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             yield from ((record, data) for record in self._records(data))
 

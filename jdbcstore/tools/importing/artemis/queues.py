@@ -54,7 +54,7 @@ class NoCounterpart(Exception):
 
 
 def target_of(queue: ArtemisQueue) -> Target:
-    """Return what a queue becomes.
+    """Return the destination or subscription that a queue becomes.
 
     :raises NoCounterpart: it has none
     """

@@ -223,7 +223,7 @@ class ArtemisSource(ReplayedRows):
         self.replay.subscribe(target.key, info)
         self._keys.setdefault(topic, set()).add(target.key)
 
-    # What is left
+    # The remaining messages
 
     def _replay(self, left: LeftMessage) -> None:
         """Add a message that is left to where its queues are."""

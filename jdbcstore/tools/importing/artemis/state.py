@@ -242,7 +242,7 @@ class LiveState:
         return False
 
     def leave_in_doubt(self) -> None:
-        """Apply the transactions that are prepared; what has neither an outcome nor that has not happened."""
+        """Apply prepared transactions; others without an outcome have not happened."""
         for transaction in self._open.values():
             if transaction.xid is None:
                 self.loose += 1
@@ -285,10 +285,10 @@ class LiveState:
             xid = done[0][1] if done else sent_xid
             self._run(sql.ADD_REFERENCE, (head.id, queue, xid, sent_xid is not None))
 
-    # What is left
+    # The remaining messages
 
     def left(self) -> Iterator[LeftMessage]:
-        """Yield what is left, in the order in which it was added."""
+        """Yield the remaining messages in the order of their addition."""
         for _, id_, size, address in self._run(sql.FIND_LEFT):
             references = [
                 Reference(seq, queue, due, None if xid is None else self._xids[xid], bool(adds))

@@ -1,4 +1,4 @@
-"""The data logs of a KahaDB: files ``db-N.log`` of batches, each of them checked, and what is damaged.
+"""The data logs of a KahaDB: files ``db-N.log`` of batches, each with a checksum, and their damages.
 
 ::
 
@@ -108,7 +108,7 @@ class LogReader(FileReader):
         return following
 
     def _after_zeros(self, file: BinaryIO, at: int) -> int:
-        """Return where to continue: the size of the file if only what was allocated follows."""
+        """Return where to continue: the size of the file if only allocated space follows."""
         if is_zero(file, at):
             if self.marked:
                 self._damaged(at, self._size - at, "there are zeros in place of the mark of its end")
@@ -118,7 +118,7 @@ class LogReader(FileReader):
         return following
 
     def _ends(self, file: BinaryIO, at: int) -> bool:
-        """Return whether a batch may end here: another begins, or what was written ends."""
+        """Return whether a batch may end here: another begins, or the written part ends."""
         file.seek(at)
         head = file.read(len(BEGIN))
         return head == BEGIN or head.startswith(END) or (not head.strip(b"\0") and is_zero(file, at))

@@ -106,7 +106,7 @@ class LogFolder(NumberedStore):
             self.apply(command)
 
     def apply(self, command: Command) -> None:
-        """Do what a command says, in a transaction when that is committed."""
+        """Apply a command; in a transaction, at its commit."""
         is_job = getattr(command, "destination", None) == JOBS
         self._has_jobs |= is_job
         self._has_messages |= not is_job

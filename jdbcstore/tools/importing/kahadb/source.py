@@ -30,7 +30,7 @@ class KahaDbSource(FolderSource):
         return [path for path in self.walk(self.folder) if self._is_store(path)]
 
     def _is_store(self, path: Path) -> bool:
-        """Return whether a folder is read; what is in it otherwise is reported."""
+        """Return whether a folder is read; report the content of others."""
         if (path / _SPILLED).exists():
             self.findings.note(f"{path} has messages that are not persistent; left out")
         elif has_old_jobs(path):

@@ -6,7 +6,7 @@
     unit     records that were written together, then one of the kind 255 with the position of the first (8)
 
 A file's name is the position of its first record, in hexadecimal digits; where it ends the next one begins.
-The last may have been allocated beyond what was written.
+The last may have been allocated beyond its written part.
 """
 
 from __future__ import annotations
@@ -156,9 +156,9 @@ class RecordLogs:
     # Records
 
     def units(self, start: int, progress: Callable[[int], None]) -> Iterator[list[LogRecord]]:
-        """Yield the records that were written together, from a position on; report what is damaged.
+        """Yield the records that were written together, from a position on; report damage.
 
-        A last unit that does not end was confirmed to nobody, and is left out.
+        An incomplete last unit was never confirmed, and is omitted.
         """
         logs = [log for log in self.logs if log.position + log.size > start]
         end, before = 0, None
@@ -213,7 +213,7 @@ class RecordLogs:
                 log.path,
                 begun,
                 at - begun,
-                "the last writes are incomplete, and were confirmed to nobody: left out",
+                "the last writes are incomplete and were never confirmed: omitted",
             )
         elif pending:
             yield pending

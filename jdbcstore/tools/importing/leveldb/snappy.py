@@ -7,7 +7,7 @@ from jdbcstore.tools.importing.protobuf import MalformedLog
 
 
 def decompress(data: bytes) -> bytes:
-    """Return what was compressed.
+    """Return the decompressed bytes.
 
     :raises MalformedLog: it is damaged
     :raises ConfigurationError: the library that can do it is not installed

@@ -21,7 +21,7 @@ class LevelDbSource(FolderSource):
     LOCKS = ("lock", "dirty.index/LOCK", "plist.index/LOCK")
     """The broker's own, and of the LevelDB that it has open, the only ones of a replicated node."""
     APART = re.compile(r"stash|.*\.index")
-    """Among them what a replicated node had before it followed another."""
+    """Among them the earlier content of a replicated node that follows another."""
     STORE = LevelDbStore
 
     def find(self) -> list[Path]:

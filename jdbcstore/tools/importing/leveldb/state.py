@@ -87,7 +87,7 @@ class LevelDbState:
     # The index
 
     def add_indexed(self, written: Written) -> None:
-        """Add what the index has for a key, unless something newer is known."""
+        """Add the index's value of a key, unless a newer one is known."""
         if written.key[:1] in b"ce":
             self._run(sql.ADD_INDEXED, written)
 
@@ -160,7 +160,7 @@ class LevelDbState:
             raise MalformedLog("an entry has no message", 0)
         self._run(sql.SET_ENTRY, (collection, _LONG.unpack(key)[0], fields.number(3, 0), size, meta))
 
-    # What is left
+    # The remaining messages
 
     def entry_collections(self) -> list[int]:
         """Return the collections that have entries, in their order."""

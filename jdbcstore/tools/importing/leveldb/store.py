@@ -68,7 +68,7 @@ class LevelDbStore(LoggedStore):
         return bool(log_paths(folder))
 
     def close(self) -> None:
-        """Remove what was written for the replay."""
+        """Remove the files of the replay."""
         self._state.close()
 
     def body(self, place: BodyPlace) -> bytes:
@@ -99,7 +99,7 @@ class LevelDbStore(LoggedStore):
             if not is_complete:
                 self.findings.note(
                     f"{self._indexes} has no index, and logs of {self.folder} are missing, which ActiveMQ"
-                    " removes when no message is in them: what was acknowledged there may be there again"
+                    " removes when no message is in them: messages acknowledged there may reappear"
                 )
             return self.logs.logs[0].position
         position, path = found[-1]
@@ -117,14 +117,14 @@ class LevelDbStore(LoggedStore):
             self._state.end_index(lambda reason: self.findings.damage(path, 0, 0, reason))
             self.findings.note(
                 f"{path} is damaged, and logs of {self.folder} are missing, which ActiveMQ removes when no"
-                " message is in them: what was acknowledged there may be there again"
+                " message is in them: messages acknowledged there may reappear"
             )
         return self.logs.logs[0].position
 
-    # What is left
+    # The remaining messages
 
     def _fill(self) -> None:
-        """Add what is left to the replay: subscriptions, messages in their order, what is in doubt."""
+        """Add the rest to the replay: subscriptions, messages in order, prepared transactions."""
         collections = self._state.collections
         subscriptions: dict[int, dict[str, int]] = {}
         for number, collection in sorted(collections.items()):
@@ -237,7 +237,7 @@ class LevelDbStore(LoggedStore):
     # Messages
 
     def _read(self, entry: StoredEntry, whose: object) -> _Found | None:
-        """Return the message of an entry; one that cannot be read is reported."""
+        """Return the message of an entry; report an unreadable one."""
         assert entry.position is not None  # noqa: S101
         try:
             place, content = self.logs.locate(entry.position)

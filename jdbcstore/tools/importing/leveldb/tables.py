@@ -1,4 +1,4 @@
-"""Reading a LevelDB, as a folder of its files: the newest value of each key, with what is damaged.
+"""Reading a LevelDB, as a folder of its files: the newest value of each key, and damages.
 
 Nothing is opened for writing and no file is made, which every library of LevelDB does::
 
@@ -52,7 +52,7 @@ class TableSet:
         self._damaged = damaged
 
     def read(self) -> Iterator[Written]:
-        """Yield all that was written, of a key perhaps several times; what is damaged is reported."""
+        """Yield all written values, possibly several for a key; report damage."""
         manifest = self._manifest()
         if manifest is None:
             return
