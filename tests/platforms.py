@@ -3,7 +3,7 @@
 debootstrap makes the tree in ``.build/platforms``, with the packages that a clone and ``make`` need. The last
 commit is cloned into it, and ``make`` runs there under chroot, with its own mounts and processes. This needs
 root, and the network. What a run prints goes to ``.build/platforms/NAME-TARGET.log``; its result replaces its
-row in docs/compatibility.md. A system that cannot be had here is named, and its rows are left as they are.
+row in tests/tested.md. A system that cannot be had here is named, and its rows are left as they are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from tests.support import ROOT
 
-PAGE = ROOT / "docs" / "compatibility.md"
+PAGE = ROOT / "tests" / "tested.md"
 BUILD = ROOT / ".build" / "platforms"
 BEGIN, END = "<!-- python -m tests.platforms -->", "<!-- end of platforms -->"
 TARGETS = ("demo", "quick")

@@ -1,7 +1,7 @@
 """The tests on other versions of Python, databases and dependencies: ``python -m tests.versions [NAME...]``.
 
 Each row of :data:`ROWS` is prepared in ``.build/versions``, from PyPI, npm or what is installed, and run;
-its result replaces its row in docs/compatibility.md. A row that cannot be had here is left as it is, and
+its result replaces its row in tests/tested.md. A row that cannot be had here is left as it is, and
 named. ``--list`` prints the rows; without a name all of them are run, which takes an hour on two cores.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.support import ROOT
 
-PAGE = ROOT / "docs" / "compatibility.md"
+PAGE = ROOT / "tests" / "tested.md"
 BUILD = ROOT / ".build" / "versions"
 BEGIN, END = "<!-- python -m tests.versions -->", "<!-- end -->"
 

@@ -56,7 +56,9 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     "Reference": (
         *("cli", "generated/commands/index", "generated/json", "generated/options", "http"),
         *("generated/http", "reference", "generated/api/index", "guide/settings", "generated/settings"),
-        *("guide/replacing", "vendors", "generated/scripts", "compatibility", "glossary"),
+        *("generated/statements", "generated/errors", "generated/locks"),
+        *("generated/metrics", "generated/artemis"),
+        *("guide/replacing", "vendors", "generated/scripts", "compatibility", "generated/tested", "glossary"),
     ),
     "The project": (
         *("benchmarks", "compared", "reliability", "design", "concurrency"),
@@ -80,6 +82,7 @@ COPIES = {
     "CONTRIBUTING.md": "generated/contributing",
     "sql/README.md": "generated/scripts",
     "tests/README.md": "generated/tests",
+    "tests/tested.md": "generated/tested",
 }
 """Files outside of docs/ that the site has, and the page each becomes."""
 
@@ -187,6 +190,16 @@ def settings_page() -> str:
     lines = [_title("Every setting", "="), _SETTINGS]
     with (DOCS / "guide" / "settings.csv").open(encoding="utf-8", newline="") as file:
         listed = list(csv.reader(file))[1:]
+    for fate in ("refused", "not supported"):
+        reasons: dict[str, list[str]] = {}
+        for _, element, setting, _, why in (row for row in listed if row[3] == fate):
+            reasons.setdefault(why, []).append(f"``{setting or element}``")
+        lines += [_title(fate.capitalize(), "-"), ".. list-table::", "   :header-rows: 1", ""]
+        lines += ["   * - settings", "     - reason"]
+        for why, names in reasons.items():
+            shown = why.replace("*", "\\*")
+            lines += [f"   * - {', '.join(dict.fromkeys(names))}", f"     - {shown}"]
+        lines.append("")
     for (name, element), rows in groupby(listed, key=lambda row: (row[0], row[1])):
         title = element if name == "activemq.xml" else f"{element} of {name}"
         lines += [_title(title, "-"), ".. list-table::", "   :header-rows: 1", ""]
@@ -434,6 +447,121 @@ def _operation_text(operation: Operation) -> str:
     return text[:1].upper() + text[1:]
 
 
+def statement_pages() -> dict[str, str]:
+    """The statements that can be replaced, from the list that checks them."""
+    from jdbcstore.config.statements import PROPERTIES
+
+    def listed(names: tuple[str, ...]) -> str:
+        return ", ".join(f"`{name}`" for name in names)
+
+    rows = [
+        f"| `{one.name}` | {listed(one.parameters)} | {listed(one.columns)} |"
+        f" {f'no: {one.unused}' if one.unused else 'yes'} |"
+        for one in PROPERTIES
+    ]
+    return {"statements.md": _STATEMENTS + "\n".join(rows) + "\n"}
+
+
+_STATEMENTS = """# Statements
+
+The statements of the store that [you can replace](../guide/replacing.md). A statement with *no* in the
+last column is accepted and not run.
+
+| property | parameters, in the order of `?` | returns | run |
+|---|---|---|---|
+"""
+
+
+def error_pages() -> dict[str, str]:
+    """Each error below its base class, with its docstring."""
+    from inspect import getdoc
+
+    from jdbcstore import errors
+
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+
+    def rows(base: type, depth: int) -> list[str]:
+        found = []
+        for one in classes:
+            if one.__bases__[0] is base:
+                text = _inline(getdoc(one) or "")
+                found += [f"| {'— ' * depth}`{one.__name__}` | {text} |", *rows(one, depth + 1)]
+        return found
+
+    return {"errors.md": _ERRORS + "\n".join(rows(errors.StoreError, 0)) + "\n"}
+
+
+_ERRORS = """# Tree of errors
+
+The classes of `jdbcstore.errors` with their attributes. All are derived from `StoreError`; a dash marks a
+class that is derived from the one above. [Errors](../guide/errors.md) explains how to react to each.
+
+| error | |
+|---|---|
+"""
+
+
+def lock_pages() -> dict[str, str]:
+    """The locks in the order in which they are taken, from the list beside the page of concurrency."""
+    with (DOCS / "locks.csv").open(encoding="utf-8", newline="") as file:
+        listed = list(csv.reader(file))[1:]
+    rows = []
+    for number, locks in groupby(listed, key=lambda row: row[0]):
+        group = list(locks)
+        named = "; ".join(f"`{module}` `{name}`" for _, module, name, _ in group)
+        rows.append(f"| {number} | {named} | {group[0][3]} |")
+    return {"locks.md": _LOCKS + "\n".join(rows) + "\n"}
+
+
+_LOCKS = """# Order of locks
+
+The locks of the package. The holder of a lock takes only locks of later rows. See
+[threads, locks and durability](../concurrency.md#locks).
+
+| | lock | guarantee to its holder |
+|---|---|---|
+"""
+
+
+def metric_pages() -> dict[str, str]:
+    """The metrics for Prometheus, from the list beside the dashboard."""
+    with (DOCS / "monitoring" / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        listed = list(csv.reader(file))[1:]
+    parts = [_METRICS]
+    for title, served in (("Of a broker", "broker"), ("Of jdbcstore console", "console")):
+        rows = [
+            f"| {', '.join(f'`{name}`' for name in names.split())} | {text} |"
+            for by, names, text in listed
+            if by == served
+        ]
+        parts += [f"## {title}\n", "| metric | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"]
+    return {"metrics.md": "\n".join(parts)}
+
+
+_METRICS = """# Metrics
+
+All metrics of `/metrics`. [Monitoring](../guide/monitoring.md) explains how to collect them.
+"""
+
+
+def artemis_pages() -> dict[str, str]:
+    """The differences of Artemis, from the list that the tests expect."""
+    import tomllib
+
+    listed = tomllib.loads((ROOT / "tests/interop/artemis/differences.toml").read_text(encoding="utf-8"))
+    parts = [_ARTEMIS]
+    for title, folder in (("STOMP", "behaviours"), ("JMS over OpenWire", "jms")):
+        parts += [f"## {title}\n", "\n".join(f"- {text}" for text in listed[folder]) + "\n"]
+    return {"artemis.md": "\n".join(parts)}
+
+
+_ARTEMIS = """# Artemis: all differences from ActiveMQ
+
+Each line is a difference of Artemis 2.44.0 from ActiveMQ Classic that a test observes.
+[Artemis](../artemis.md) has the most important ones.
+"""
+
+
 def _title(text: str, line: str) -> str:
     return f"{text}\n{line * len(text)}\n"
 
@@ -442,6 +570,8 @@ def write_pages() -> None:
     """Write what is generated, where it differs: an unchanged page is not built again."""
     folder = DOCS / "generated"
     pages = {**api_pages(), **command_pages(), **option_pages(), **http_pages()}
+    pages |= {**statement_pages(), **error_pages(), **lock_pages()}
+    pages |= {**metric_pages(), **artemis_pages()}
     pages["settings.rst"], pages["json.rst"] = settings_page(), json_page()
     for origin, page in COPIES.items():
         if page.startswith("generated/") and (ROOT / origin).exists():

@@ -1,9 +1,9 @@
-"""The page of locks in ``docs/concurrency.md`` has each lock of the package, and no other."""
+"""The list of locks in ``docs/locks.csv`` has each lock of the package, and no other."""
 
 from __future__ import annotations
 
 import ast
-import re
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,14 +23,8 @@ def locks(path: Path) -> Iterator[str]:
 
 
 def test_every_lock_has_its_place_in_the_order() -> None:
-    section = (
-        (ROOT / "docs" / "concurrency.md").read_text().partition("\n## Locks\n")[2].partition("\n## ")[0]
-    )
-    listed = [
-        (module, name)
-        for module, names in re.findall(r"`([\w/]+\.py)` (`\w+`(?:, `\w+`)*)", section)
-        for name in re.findall(r"\w+", names)
-    ]
+    with (ROOT / "docs" / "locks.csv").open(encoding="utf-8", newline="") as file:
+        listed = [(row["module"], row["lock"]) for row in csv.DictReader(file)]
     made = [
         (path.relative_to(PACKAGE).as_posix(), name)
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -38,4 +32,4 @@ def test_every_lock_has_its_place_in_the_order() -> None:
         for name in locks(path)
     ]
 
-    assert sorted({*listed}) == sorted({*made})
+    assert sorted(listed) == sorted({*made})

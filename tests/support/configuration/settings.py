@@ -1,7 +1,7 @@
 """Every setting of an ``activemq.xml`` and of a ``broker.xml``, and what the code does with it.
 
-``python -m tests.support.configuration.settings`` writes docs/guide/settings.csv and the tables of
-docs/guide/settings.md: it puts each setting into a file by itself, loads that, and asks for the notes.
+``python -m tests.support.configuration.settings`` writes docs/guide/settings.csv: it puts each setting into a
+file by itself, loads that, and asks for the notes.
 ``--schemas`` first reads the names again from the schemas in the jars of Debian's ActiveMQ and of Artemis.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import sys
 import tempfile
 import zipfile
@@ -25,8 +24,7 @@ from jdbcstore.config.xml.file_stores import TAKEN
 from jdbcstore.errors import ConfigurationError
 from tests.support import ROOT
 
-PAGE = ROOT / "docs" / "guide" / "settings.md"
-DATA = PAGE.with_suffix(".csv")
+DATA = ROOT / "docs" / "guide" / "settings.csv"
 SCHEMAS = Path(__file__).with_name("schemas.json")
 JARS = {
     "activemq": ("/usr/share/activemq/lib/optional/activemq-spring.jar", "activemq.xsd"),
@@ -34,7 +32,6 @@ JARS = {
 }
 """The jars with the schemas, and the names of these."""
 _XS = "{http://www.w3.org/2001/XMLSchema}"
-BEGIN, END = "<!-- python -m tests.support.configuration.settings {} -->", "<!-- end -->"
 
 _BROKER = "<broker>{}</broker>"
 _ENTRY = _BROKER.format(
@@ -356,40 +353,8 @@ def data(found: list[tuple[str, str, str, str, str]]) -> str:
     return buffer.getvalue()
 
 
-_AS_OTHERS = re.compile(
-    r"[;,] (?:remove it|name another one|or give a users file of jdbcstore with --users)"
-    r"|^\w+ is not supported(?:, and|:) "
-)
-"""Parts of a reason that a table has once for all."""
-
-
-def table(found: list[tuple[str, str, str, str, str]], fate: str) -> str:
-    """Return the settings of a fate as a table, with one row for each reason."""
-    names: dict[str, list[str]] = {}
-    for _, element, setting, its, why in found:
-        if its == fate:
-            reason = _AS_OTHERS.sub("", why).strip()
-            reason = re.sub(r"^jdbcstore does not obey \w+, which ", "it ", reason)
-            names.setdefault(reason, []).append(f"`{setting or element}`")
-    lines = ["| setting | reason |", "|---|---|"]
-    return "\n".join(
-        [*lines, *(f"| {', '.join(dict.fromkeys(each))} | {why} |" for why, each in names.items())]
-    )
-
-
-def page(found: list[tuple[str, str, str, str, str]]) -> str:
-    """Return the page with the tables of today."""
-    text = PAGE.read_text()
-    for fate in ("refused", "not supported"):
-        before, begin, rest = text.partition(BEGIN.format(f'"{fate}"'))
-        _, end, after = rest.partition(END)
-        text = f"{before}{begin}\n{table(found, fate)}\n{end}{after}"
-    return text
-
-
 if __name__ == "__main__":
     if "--schemas" in sys.argv:
         SCHEMAS.write_text(json.dumps(schemas(), indent=1, sort_keys=True) + "\n")
     today = rows()
     DATA.write_text(data(today))
-    PAGE.write_text(page(today))

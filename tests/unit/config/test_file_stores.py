@@ -1,4 +1,4 @@
-"""The tables of docs/guide/file-stores.md have the settings that become options; the list has the others."""
+"""docs/guide/settings.csv has the settings of stores in files; the page has those that place the files."""
 
 from __future__ import annotations
 
@@ -23,36 +23,45 @@ LIST = PAGE.with_name("settings.csv")
 KINDS = sorted(TAKEN)
 
 
-def table(kind: str) -> dict[str, str]:
-    """Return the option that each setting becomes, by the page."""
-    section = PAGE.read_text().partition(f"### {kind}\n")[2].partition("\n### ")[0]
-    rows = re.findall(r"^\| (`[^|]+) \| ([^|]+) \|$", section, re.MULTILINE)
-    return {name: text for names, text in rows for name in re.findall(r"`([^`]+)`", names)}
+def listed() -> dict[tuple[str, str], str]:
+    """Return the option or reason of each setting, by its element and name, from the list."""
+    with LIST.open(newline="") as file:
+        return {
+            (row["element"], row["setting"]): row["supported as, or reason"] for row in csv.DictReader(file)
+        }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_table_is_that_of_the_code(kind: str) -> None:
-    found, taken = table(kind), TAKEN[kind]
+def test_the_list_has_the_options_of_the_code(kind: str) -> None:
+    element = "core" if kind == "broker.xml" else kind
+    found = listed()
 
-    assert found.keys() == {*taken, *PLACES[kind]}
-    for name, option in taken.items():
-        section, _, last = option.rpartition(".")
-        inside = {"journal": "", "broker": " of `[broker]`", "": " of the store"}[section]
-        if last == "broker_name":
-            inside = ""
-        assert found[name] == f"`{last}`{inside}"
+    for name, option in TAKEN[kind].items():
+        assert option.endswith(found[element, name].rpartition(".")[2]), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_has_the_settings_that_place_files(kind: str) -> None:
+    section = PAGE.read_text().partition("\n## Settings\n")[2].partition("\n### ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| `([\w-]+)` \| [^|]+ \|$", section, re.MULTILINE)
+    everywhere = "all but `broker.xml`"
+    found = {
+        name for where, name in rows if f"`{kind}`" in where.replace(everywhere, "")
+        or (where == everywhere and kind != "broker.xml")
+    }  # fmt: skip
+
+    assert found == {*PLACES[kind]}
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "mKahaDB", "replicatedLevelDB"])
 def test_the_list_has_the_settings_without_effect(kind: str) -> None:
-    with LIST.open(newline="") as file:
-        listed = {(row["element"], row["setting"]): row for row in csv.DictReader(file)}
+    found = listed()
     element = "core" if kind == "broker.xml" else kind
     # The schemas do not have every setting of other versions, nor the beans that a KahaDB may have.
-    names = {name for name in names_of(kind) if (element, name) in listed}
+    names = {name for name in names_of(kind) if (element, name) in found}
 
     assert len(names) > 8
-    assert {name: listed[element, name]["supported as, or reason"] for name in names} == {
+    assert {name: found[element, name] for name in names} == {
         name: FATES[kind, name].reason for name in names
     }
 

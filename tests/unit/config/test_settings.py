@@ -1,4 +1,4 @@
-"""docs/guide/settings.csv has every setting of the schemas with its fate; the page has the ones left out."""
+"""docs/guide/settings.csv has every setting of the schemas with its fate."""
 
 from __future__ import annotations
 
@@ -28,12 +28,6 @@ def stored() -> list[list[str]]:
 
 def test_the_list_is_that_of_the_code(today: list[tuple[str, str, str, str, str]]) -> None:
     assert settings.data(today) == settings.DATA.read_text(), AGAIN
-
-
-def test_the_page_has_the_settings_that_are_not_supported(
-    today: list[tuple[str, str, str, str, str]],
-) -> None:
-    assert settings.page(today) == settings.PAGE.read_text(), AGAIN
 
 
 def test_nothing_is_passed_over_in_silence(stored: list[list[str]]) -> None:
