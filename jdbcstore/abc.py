@@ -1,26 +1,26 @@
 """The contract between a message broker and its store.
 
 A :class:`Store` provides one :class:`MessageStore` per queue, one :class:`TopicMessageStore` per topic, and
-transactions over any of them. Every implementation keeps every promise made here; one contract test suite
+transactions over any of them. Every implementation keeps every promise on this page; one contract test suite
 runs against all of them.
 
 **Durability.** When a blocking method returns, or a future completes, the change is committed. When it
 raises, nothing was written; the only exception is :class:`~jdbcstore.errors.OutcomeUnknown`, after a commit
 whose outcome could not be determined.
 
-**Ordering.** Messages get their sequence (the ID column) in the order in which they are committed: a reader
-that has seen a sequence has seen every lower one that will ever be committed.
+**Ordering.** Messages get their sequence (the ID column) in commit order: once a reader has seen a sequence,
+no lower sequence will be committed later.
 
-**Threads.** Every object here may be used by any number of threads at once, except a transaction: by one at
-a time. A future completes on a thread of the store or of another caller; its callbacks must not block, nor
-wait for a write.
+**Threads.** Any number of threads may use an object at the same time. A transaction is the exception: one
+thread at a time. A future completes on a thread of the store or of another caller; its callbacks must not
+block or wait for a write.
 
-**Units.** Durations are seconds; times of messages are epoch milliseconds, in names that end in ``_ms``.
+**Units.** Durations are seconds; times of messages are epoch milliseconds, with names that end in ``_ms``.
 
 **Errors.** Every method may raise :class:`~jdbcstore.errors.StoreUnavailable` (nothing was written; retry),
 :class:`~jdbcstore.errors.StoreClosed`, and in a store with a lock :class:`~jdbcstore.errors.LockLost` (open
-it again). Docstrings name the others. An ``..._async`` method raises errors of its arguments at once; the
-others are raised by its future.
+    it again). Docstrings name the others. An ``..._async`` method raises errors of its arguments immediately;
+    its future raises all others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Outcome = MessageReference | StoreError
 """The result of storing one message: its reference, or the error."""
 
 Reference = Message | MessageReference | MessageId | int
-"""A way to identify a stored message: itself, its reference, its message id, or its sequence."""
+"""A way to identify a stored message: the message, its reference, its message id, or its sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class Cursor:
 class Page(Sequence[Message]):
     """Consecutive ``messages`` in delivery order.
 
-    ``cursor`` is the position from which the next page starts. ``corrupt`` has an error for each row among
-    them that cannot be decoded; such rows stay stored and are skipped. ``at_end`` is true if no more messages
-    were stored when the page was read.
+    ``cursor`` is the start position of the next page. ``corrupt`` has an error for each row of the page that
+    cannot be decoded; these rows are skipped, and stay stored. ``at_end`` is true if no more messages were
+    stored when the page was read.
     """
 
     __slots__ = ("at_end", "corrupt", "cursor", "messages")
@@ -108,7 +108,7 @@ class Page(Sequence[Message]):
 class Statistics:
     """The size of a destination: ``message_count`` messages with ``message_bytes`` bytes in the MSG column.
 
-    ``oldest_timestamp_ms`` is the JMSTimestamp of the first one, None if there is none.
+    ``oldest_timestamp_ms`` is the JMSTimestamp of the first message, None if there is none.
     """
 
     message_count: int
@@ -120,7 +120,7 @@ class Statistics:
 class SubscriptionInfo:
     """A durable subscription, identified by ``client_id`` and ``subscription_name`` as in JMS.
 
-    ``destination`` is its topic; ``subscribed_destination`` is that too, or the pattern of a wildcard
+    ``destination`` is its topic; ``subscribed_destination`` is the same topic, or the pattern of a wildcard
     subscription. An empty ``selector`` means none, as in JMS; Oracle cannot distinguish them.
     """
 
@@ -136,7 +136,7 @@ class SubscriptionInfo:
 
 @runtime_checkable
 class Recoverable(Protocol):
-    """A source of messages that is read in pages: a queue, a topic, a durable subscription."""
+    """A source of messages to read in pages: a queue, a topic, a durable subscription."""
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
         """Read up to ``limit`` unacknowledged messages in delivery order, after the cursor ``after``.
@@ -146,13 +146,13 @@ class Recoverable(Protocol):
         acknowledged. Messages of prepared XA transactions are excluded.
 
         :raises ValueError: ``limit`` is not positive
-        :raises SubscriptionNotFound: the durable subscription that is read was deleted
+        :raises SubscriptionNotFound: the durable subscription was deleted
         """
         ...
 
 
 def pages(source: Recoverable, limit: int = 500, after: Cursor | None = None) -> Iterator[Page]:
-    """Read ``source`` page by page in bounded memory, up to its end at that time."""
+    """Read ``source`` page by page in bounded memory, up to its current end."""
     while True:
         page = source.recover(limit, after)
         yield page
@@ -172,7 +172,7 @@ class MessageWriter(Protocol):
     def acknowledge(self, *messages: Reference) -> None:
         """Remove messages. Idempotent: a message that was already removed is not an error.
 
-        :raises InvalidMessage: a message has neither a sequence nor an id by which to find it
+        :raises InvalidMessage: a message has neither a sequence nor an id
         """
         ...
 
@@ -194,48 +194,50 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def add_message(self, message: Message) -> MessageReference:
-        """Store a message durably in this destination; another one becomes its ``original_destination``.
+        """Store a message durably in this destination; a different destination becomes its
+        ``original_destination``.
 
-        A message without a message id or timestamp gets them. With ``enable_audit``, a message whose id was
-        seen before is not stored again, and the reference has the sequence -1.
+        A message without a message id or timestamp gets them. With ``enable_audit``, a message with a known
+        id is not stored again, and its reference has the sequence -1.
 
         :raises InvalidMessage: it cannot be stored: a name is too long, the packet limit is exceeded
         """
         ...
 
     def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        """Add as :meth:`add_message`, not waiting for the commit; block only while the store's queue is full.
+        """Add like :meth:`add_message`, without waiting for the commit; block only while the store's queue is
+        full.
 
-        This future, like that of every ``..._async`` method, can be awaited, and cancelled until the write
-        has begun: if its ``cancel`` returns True, nothing was or will be written.
+        The future of every ``..._async`` method can be awaited, and cancelled until the write has begun: if
+        ``cancel`` returns True, nothing was or will be written.
         """
         ...
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        """Store messages atomically, with consecutive sequences; the references are in their order.
+        """Store messages atomically, with consecutive sequences; return the references in the same order.
 
         :raises InvalidMessage: one of them cannot be stored, so none is
         """
         ...
 
     def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
-        """Add as :meth:`add_messages`, without waiting for the commit.
+        """Add like :meth:`add_messages`, without waiting for the commit.
 
-        For a producer that has many messages this costs much less than a future for each. The batch is one
-        write: it is committed or cancelled as a whole, and is only taken into a queue as a whole.
+        For many messages this costs much less than a future for each. The batch is one write: it is queued,
+        committed and cancelled as a whole.
         """
         ...
 
     def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Outcome]]:
-        """Add as :meth:`add_messages_async`, but not atomically: each message has an outcome of its own.
+        """Add like :meth:`add_messages_async`, but not atomically: each message has its own outcome.
 
-        A message that is rejected has its error in the result, and the others are stored, in their order and
-        before any later write. The future itself fails only if all fail with the same error.
+        The result has the error of each rejected message. The others are stored, in their order and before
+        any later write. The future itself fails only if all messages fail with the same error.
         """
         ...
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        """Acknowledge as :meth:`acknowledge`, without waiting for the commit. One call is one write."""
+        """Acknowledge like :meth:`acknowledge`, without waiting for the commit. One call is one write."""
         ...
 
     def get_message(self, message: MessageId | int) -> Message:
@@ -247,7 +249,8 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def message_count(self) -> int:
-        """Return the number of stored messages: expired ones, but not those of prepared XA transactions."""
+        """Return the number of stored messages, including expired ones, without messages of prepared XA
+        transactions."""
         ...
 
     def statistics(self) -> Statistics:
@@ -255,46 +258,46 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
-        """Purge the destination, in transactions of limited size; returns the number of messages removed.
+        """Purge the destination, in transactions of limited size; return the number of removed messages.
 
-        Messages added in the meantime and durable subscriptions stay.
+        Messages added in the meantime stay, and so do durable subscriptions.
         """
         ...
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        """Recover expired messages only, by sequence, as :meth:`recover`; for a broker's handling of
-        expiry."""
+        """Recover expired messages only, by sequence, like :meth:`recover`, for a broker's expiry
+        handling."""
         ...
 
     def remove_expired(self, progress: Progress | None = None) -> int:
-        """Remove expired messages, in transactions of limited size; returns their number."""
+        """Remove expired messages, in transactions of limited size; return their number."""
         ...
 
 
 class DurableSubscription(Recoverable, Protocol):
     """The messages of a topic for one durable subscription.
 
-    Once it is deleted, every method raises :class:`~jdbcstore.errors.SubscriptionNotFound`.
+    After its deletion every method raises :class:`~jdbcstore.errors.SubscriptionNotFound`.
     """
 
     @property
     def info(self) -> SubscriptionInfo:
-        """Its names, topic and selector, as they were when it was opened."""
+        """Its names, topic and selector when it was opened."""
         ...
 
     def acknowledge(self, *messages: Reference) -> None:
         """Mark messages as consumed by this subscription. Idempotent, in any order.
 
-        :raises InvalidMessage: a message has neither a sequence nor an id by which to find it
+        :raises InvalidMessage: a message has neither a sequence nor an id
         """
         ...
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        """Acknowledge as :meth:`acknowledge`, without waiting for the commit."""
+        """Acknowledge like :meth:`acknowledge`, without waiting for the commit."""
         ...
 
     def message_count(self) -> int:
-        """Return the number of messages that it has not acknowledged; its selector is not applied."""
+        """Return the number of unacknowledged messages, without applying the selector."""
         ...
 
 
@@ -316,8 +319,8 @@ class TopicMessageStore(MessageStore, Protocol):
     ) -> DurableSubscription:
         """Create a durable subscription, or resume the existing one where it was left.
 
-        A new one starts after the last stored message, or if ``retroactive`` at the first message still
-        stored. The selector is only stored; applying it is up to the broker.
+        A new subscription starts after the last stored message, or with ``retroactive`` at the first message
+        that is still stored. The selector is only stored; the broker applies it.
 
         :raises SubscriptionExists: it exists with another selector or destination
         :raises InvalidSubscription: the tables cannot hold a name or the selector
@@ -328,7 +331,7 @@ class TopicMessageStore(MessageStore, Protocol):
     def subscription(self, client_id: str, subscription_name: str) -> DurableSubscription:
         """Return the existing subscription.
 
-        :raises SubscriptionNotFound: there is none of these names
+        :raises SubscriptionNotFound: no subscription has these names
         """
         ...
 
@@ -339,13 +342,13 @@ class TopicMessageStore(MessageStore, Protocol):
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
         """Delete the subscription and its acknowledgements.
 
-        :raises SubscriptionNotFound: there is none of these names
+        :raises SubscriptionNotFound: no subscription has these names
         """
         ...
 
 
 class TransactionalStore(MessageWriter, Protocol):
-    """A destination inside a transaction: writes are validated at once, and kept until the commit."""
+    """A destination inside a transaction: writes are validated immediately, and kept until the commit."""
 
     def add_message(self, message: Message) -> None:
         """Store the message when the transaction commits, which sets its sequence.
@@ -359,9 +362,9 @@ class TransactionalTopic(TransactionalStore, Protocol):
     """A topic inside a transaction."""
 
     def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
-        """Acknowledge as :meth:`DurableSubscription.acknowledge`, when the transaction commits.
+        """Acknowledge like :meth:`DurableSubscription.acknowledge`, when the transaction commits.
 
-        :raises SubscriptionNotFound: there is none of these names; also from the commit, if it was deleted
+        :raises SubscriptionNotFound: no subscription has these names; also from the commit, if it was deleted
         """
         ...
 
@@ -369,23 +372,24 @@ class TransactionalTopic(TransactionalStore, Protocol):
 class Transaction(Protocol):
     """A local transaction over any number of destinations, committed atomically; for one thread at a time.
 
-    As a context manager it commits at the end of the block, and rolls back if the block raises. Once it has
-    ended, writes, ``commit`` and ``rollback`` raise :class:`~jdbcstore.errors.TransactionError`.
+    As a context manager it commits at the end of the block, and rolls back if the block raises. After its
+    end, writes, ``commit`` and ``rollback`` raise :class:`~jdbcstore.errors.TransactionError`.
     """
 
     def queue(self, name: str | Destination) -> TransactionalStore:
-        """Return the queue of this name, to be written to in this transaction.
+        """Return the queue of this name, for writes in this transaction.
 
-        :raises InvalidDestination: as :meth:`Store.queue` does
+        :raises InvalidDestination: like :meth:`Store.queue`
         """
         ...
 
     def topic(self, name: str | Destination) -> TransactionalTopic:
-        """Return the topic of this name, as :meth:`queue`."""
+        """Return the topic of this name, like :meth:`queue`."""
         ...
 
     def commit(self) -> list[MessageReference]:
-        """Write everything in one database transaction; returns the added messages' references, in order.
+        """Write everything in one database transaction; return the references of the added messages, in
+        order.
 
         Whether this returns or raises, the transaction has ended.
 
@@ -395,7 +399,7 @@ class Transaction(Protocol):
         ...
 
     def commit_async(self) -> StoreFuture[list[MessageReference]]:
-        """Commit as :meth:`commit`, without waiting for it."""
+        """Commit like :meth:`commit`, without waiting for it."""
         ...
 
     def rollback(self) -> None:
@@ -414,7 +418,7 @@ class Transaction(Protocol):
 class PreparedWrites:
     """The writes of a prepared XA transaction to ``destination``, or for one durable subscription of it.
 
-    The subscription is that of ``client_id`` and ``subscription_name``, None for the destination itself.
+    ``client_id`` and ``subscription_name`` name the subscription; they are None for the destination itself.
     """
 
     destination: Destination
@@ -428,9 +432,9 @@ class PreparedWrites:
 
 @dataclass(frozen=True, slots=True)
 class PreparedTransaction:
-    """An XA transaction in doubt: ``xid`` is prepared, but neither committed nor rolled back.
+    """A prepared XA transaction: ``xid`` is neither committed nor rolled back yet.
 
-    ``writes`` are its writes, one entry for each destination and subscription.
+    ``writes`` has one entry for each destination and subscription.
     """
 
     xid: XATransactionId
@@ -454,7 +458,8 @@ class XATransaction(Transaction, Protocol):
 
         Neither added nor acknowledged messages are visible until then; messages acknowledged for a durable
         subscription are hidden from that subscription only. Complete the transaction with :attr:`Store.xa`.
-        False is JTA's XA_RDONLY: there was nothing to write. Then, or if this raises, the branch has ended.
+        False is JTA's XA_RDONLY: there was nothing to write. In this case, or if this raises, the branch has
+        ended.
 
         :raises TransactionError: a branch with this id is already prepared, or this one has ended
         :raises SubscriptionNotFound: a subscription that it acknowledges for was deleted
@@ -465,9 +470,9 @@ class XATransaction(Transaction, Protocol):
 class XAResource(Protocol):
     """A store as a resource manager of distributed transactions, with JTA's names.
 
-    Prepared transactions are as durable as messages, and not bound to a process: any may complete one, also
-    one that ActiveMQ left in the tables. Until then their messages are excluded from pages, counts, purges,
-    expiry, cleanup and acknowledgements.
+    Prepared transactions are as durable as messages. Any process may complete one, also a transaction that
+    ActiveMQ left in the tables. Until then pages, counts, purges, expiry, cleanup and acknowledgements
+    exclude their messages.
     """
 
     def start(self, xid: XATransactionId) -> XATransaction:
@@ -500,9 +505,9 @@ class MasterAddress(NamedTuple):
     """An address of the process that is the master."""
 
     kind: str
-    """Its protocol: ``management``, or the scheme of a connector; ``name`` for the name of the process."""
+    """``management``, the scheme of a connector, or ``name`` for the name of the process."""
     url: str
-    """The URL; the name itself of a ``name``."""
+    """The URL, or the name if the kind is ``name``."""
     since_ms: int
     """The time when it was announced."""
 
@@ -514,7 +519,7 @@ class Announcing(Protocol):
     def announce(self, addresses: Iterable[tuple[str, str]]) -> None:
         """Replace the addresses of the master by these kinds and URLs; only the master may.
 
-        Those too long for the table are left out.
+        Addresses that are too long for the table are omitted.
 
         :raises LockLost: another process is the master
         """
@@ -530,20 +535,20 @@ class PausedQueue(NamedTuple):
 
     queue: Destination
     user: str
-    """The login, or the address, of the one who has paused it."""
+    """The login or address of the administrator."""
     since_ms: int
     """The time when it was paused."""
 
 
 @runtime_checkable
 class Pausing(Protocol):
-    """A store that keeps for the next master which queues are paused, such as JdbcStore."""
+    """A store that remembers paused queues for the next master, such as JdbcStore."""
 
     def pause_queue(self, queue: Destination, user: str) -> None:
-        """Keep that a queue is paused.
+        """Remember that a queue is paused.
 
         :raises LockLost: another process is the master
-        :raises StoreError: it cannot be kept
+        :raises StoreError: it cannot be stored
         """
         ...
 
@@ -555,7 +560,7 @@ class Pausing(Protocol):
         ...
 
     def paused_queues(self) -> list[PausedQueue]:
-        """Return the queues that are paused, the first one first."""
+        """Return the paused queues, the earliest first."""
         ...
 
 
@@ -569,7 +574,8 @@ class InMemory(Protocol):
         ...
 
     def watch_memory(self, changed: Callable[[], None] | None) -> None:
-        """Call back after each change of :attr:`memory_size`, in the thread that made it; None ends that."""
+        """Call ``changed`` after each change of :attr:`memory_size`, in the thread that made it; None ends
+        the calls."""
         ...
 
 
@@ -579,17 +585,16 @@ class Measured(Protocol):
 
     @property
     def timings(self) -> Mapping[str, Timings]:
-        """``commit``: transactions of the database, and their rows; ``journal``: writes of the journal, and
-        their records."""
+        """``commit``: database transactions and their rows; ``journal``: journal writes and their records."""
         ...
 
 
 @runtime_checkable
 class Examined(Protocol):
-    """A store that can tell what is wrong with its database, such as JdbcStore."""
+    """A store that can diagnose its database, such as JdbcStore."""
 
     def examine(self) -> Checkup:
-        """Look once at the state of the database; no row is written.
+        """Check the state of the database once, without writing a row.
 
         :raises StoreUnavailable: the database does not answer
         """
@@ -605,7 +610,7 @@ class RemovalRecord:
     outcome: str
     """``acknowledged``, ``dead``, ``expired`` or ``purged``."""
     redeliveries: int | None
-    """Its redeliveries until then; None if it could not be decoded."""
+    """Its redeliveries; None if the message could not be decoded."""
     reason: str | None
     """The reason of a dead letter."""
 
@@ -615,10 +620,10 @@ class Recorded(Protocol):
     """A store that may have records of removed messages, such as JdbcStore."""
 
     def removals(self, message: MessageId, since_ms: int | None = None) -> list[RemovalRecord]:
-        """Return what is recorded of the removals of a message, the first one first.
+        """Return the recorded removals of a message, the earliest first.
 
-        Records have no index for this: the first 20,000 since a time are looked at, without one the last
-        20,000. Without records, which need ``history_retention``, there are none.
+        Records have no index for this, so only 20,000 are searched: the first since a time, or else the last.
+        Records need ``history_retention``; without it the result is empty.
 
         :raises StoreUnavailable: the database does not answer
         """
@@ -627,14 +632,14 @@ class Recorded(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalState:
-    """A journal, and what of it is not in the backing store yet."""
+    """A journal, and its records that are not in the backing store yet."""
 
     directory: str
     first_record: int
     """The number of the first record in its files."""
     last_record: int
     applied: int
-    """The number of the last record that the backing store has."""
+    """The number of the last record in the backing store."""
     segments: int
     """Its files."""
     pending_bytes: int
@@ -644,11 +649,11 @@ class JournalState:
     checkpoint_age: float
     """Seconds since the last checkpoint began."""
     failure: str | None
-    """Reason why the last checkpoint failed; None if it did not."""
+    """Reason of the last checkpoint's failure; None if it succeeded."""
     refused: int
-    """Messages that the backing store refused, and that are set aside."""
+    """Messages that the backing store rejected; they are kept in the journal's folder."""
     in_doubt: int
-    """Prepared XA transactions that it holds."""
+    """Prepared XA transactions in the journal."""
 
 
 @runtime_checkable
@@ -656,7 +661,7 @@ class Checkpointed(Protocol):
     """A store with a journal in front of its backing store."""
 
     def checkpoint(self) -> None:
-        """Write everything that is stored now to the backing store.
+        """Write everything stored so far to the backing store.
 
         :raises StoreError: the backing store failed; the checkpoint is tried again in the background
         """
@@ -675,7 +680,7 @@ class Streamed(Protocol):
     """A store with journals that may be in streams."""
 
     def streams(self) -> list[StreamHealth]:
-        """Return what the servers of the streams say of them now; nothing if there is none.
+        """Return the current state of the streams from their servers; empty if there are no streams.
 
         It waits some seconds for servers that do not answer.
 
@@ -685,21 +690,22 @@ class Streamed(Protocol):
 
 
 class LargeBodies(Protocol):
-    """Bodies that a store keeps in pieces, so that none is ever in memory whole. To be used from any thread.
+    """Bodies that a store keeps in pieces, so that no body is ever whole in memory. Thread-safe.
 
-    A body is written first, then a message that has it is added to this store. It is removed once no stored
-    message has it any more, and this process has no reference to it either.
+    Write a body first, then add a message with it to this store. The body is removed when no stored message
+    and no reference in this process uses it any more.
     """
 
     def begin(self) -> LargeBody:
-        """Return a new body, of which nothing is written yet.
+        """Return a new, empty body.
 
         :raises StoreError: its tables cannot be created
         """
         ...
 
     def add(self, body: LargeBody, piece: int, data: bytes) -> None:
-        """Write a piece of a body; all but the last have ``PIECE_SIZE`` bytes. Durable when this returns."""
+        """Write a piece of a body; all pieces but the last have ``PIECE_SIZE`` bytes. Durable when this
+        returns."""
         ...
 
     def read(self, body: LargeBody, piece: int) -> bytes:
@@ -710,9 +716,9 @@ class LargeBodies(Protocol):
         ...
 
     def pieces_of(self, message: Message) -> Iterator[bytes]:
-        """Yield the pieces of a message's body as it was sent; nothing if the message itself has it.
+        """Yield the pieces of a message's body as it was sent; nothing if the body is in the message itself.
 
-        Of a string they are its length in four bytes, and modified UTF-8, as in OpenWire.
+        A string is its length in four bytes, then modified UTF-8, as in OpenWire.
 
         :raises LargeBodyMissing: this store does not have it
         """
@@ -730,21 +736,21 @@ class KeepsLargeBodies(Protocol):
 
 
 class Store(Protocol):
-    """The durable storage of a broker's messages. A context manager that closes at the end of the block."""
+    """The durable storage of a broker's messages. As a context manager it closes at the end of the block."""
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> MessageStore:
         """Return the queue of this name, which is created by its first message.
 
-        ``prioritized`` selects delivery by priority; by default the stored rows decide, and without any,
+        ``prioritized`` selects delivery by priority. By default the stored rows decide; without rows,
         delivery is by sequence.
 
         :raises InvalidDestination: it is a topic or a composite, or the tables cannot hold the name
-        :raises SchemaError: the destination is already used with other ``prioritized``
+        :raises SchemaError: the destination is already used with another value of ``prioritized``
         """
         ...
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> TopicMessageStore:
-        """Return the topic of this name, as :meth:`queue`."""
+        """Return the topic of this name, like :meth:`queue`."""
         ...
 
     def transaction(self) -> Transaction:
@@ -757,20 +763,19 @@ class Store(Protocol):
         ...
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
-        """Add as :meth:`MessageStore.add_each_async`, each in its own destination.
+        """Add like :meth:`MessageStore.add_each_async`, each message to its own destination.
 
-        The messages share commits, like those of many :meth:`MessageStore.add_message_async`, at the cost of
-        one call. A message that names no destination is rejected.
+        The messages share commits, as with many calls of :meth:`MessageStore.add_message_async`, at the cost
+        of one call. A message without a destination is rejected.
         """
         ...
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
-        """Do the writes that futures submit in an event loop's thread on that loop, until called with None.
+        """Perform writes that are submitted in an event loop's thread on that loop, until called with None.
 
-        To be called in the thread of the loop, which then sends and receives for the store, where its
-        database can do that (PostgreSQL), and no other thread is woken. Such a future completes only while
-        the loop runs, or when the store is closed or written to by a call that waits; once the loop is
-        closed, within seconds.
+        Call this in the thread of the loop. With PostgreSQL the loop then sends and receives for the store,
+        so no other thread is woken. A future of such a write completes only while the loop runs, or when the
+        store is closed or a blocking call writes to it; after the loop is closed, within seconds.
         """
         ...
 
@@ -787,7 +792,7 @@ class Store(Protocol):
         ...
 
     def record_queue(self, name: str | Destination) -> None:
-        """Keep a queue among :meth:`destinations` while it is empty, until it is deleted.
+        """Keep a queue among :meth:`destinations` even while it is empty, until it is deleted.
 
         A broker that sends copies to each queue of a virtual topic finds it again after a restart.
 
@@ -796,13 +801,14 @@ class Store(Protocol):
         ...
 
     def drop_record(self, queue: Destination) -> None:
-        """Undo :meth:`record_queue`, if that was called; messages stay."""
+        """Undo :meth:`record_queue`; messages stay."""
         ...
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
-        """Remove its messages, and the subscriptions of a topic; returns the number of messages removed.
+        """Remove its messages, and the subscriptions of a topic; return the number of removed messages.
 
-        Messages of prepared transactions stay, and so do subscriptions for which these acknowledge.
+        Messages of prepared transactions stay, and so do subscriptions for which these transactions
+        acknowledge.
         """
         ...
 
@@ -811,22 +817,22 @@ class Store(Protocol):
         ...
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
-        """Return the highest stored sequence of this producer, for a broker that resumes it; None if none."""
+        """Return the highest stored sequence of this producer, for a broker that resumes it, or None."""
         ...
 
     def cleanup(self, progress: Progress | None = None) -> int:
-        """Remove topic messages that every durable subscription has acknowledged; returns their number.
+        """Remove topic messages that every durable subscription has acknowledged; return their number.
 
-        One run covers all priorities, in transactions of limited size between which other writers proceed;
-        the next run continues an interrupted one. Topics without a durable subscription are skipped.
+        One run covers all priorities, in transactions of limited size, between which other writers proceed.
+        The next run continues an interrupted one. Topics without a durable subscription are skipped.
         """
         ...
 
     def close(self, timeout: float | None = None) -> None:
-        """Write all pending operations, then close. New operations are refused from now on.
+        """Write all pending operations, then close. New operations are rejected from now on.
 
-        :raises StoreClosed: ``timeout`` seconds were not enough; ``unwritten`` is the number of operations
-            that were cancelled, whose futures have failed
+        :raises StoreClosed: ``timeout`` seconds were not enough; ``unwritten`` is the number of cancelled
+            operations, whose futures have failed
         """
         ...
 

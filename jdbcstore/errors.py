@@ -10,10 +10,10 @@ class StoreError(Exception):
 
 
 class ConfigurationError(StoreError, ValueError):
-    """An option, URL or name that is not valid; raised before anything is written.
+    """An invalid option, URL or name; raised before anything is written.
 
-    ``option`` is the name of the option, if it is about one; ``place`` says where the option was set: a line
-    of a file, an environment variable.
+    ``option`` is the name of the option, if the error is about an option; ``place`` is the place where the
+    option was set: a line of a file, or an environment variable.
     """
 
     def __init__(self, message: str, *, option: str | None = None, place: str | None = None) -> None:
@@ -27,11 +27,11 @@ class ConfigurationError(StoreError, ValueError):
 
 
 _LISTED = 6
-"""The number of databases that the error lists: those with servers and drivers today."""
+"""The number of databases that the error lists: databases that are still in use."""
 
 
 class UnknownDatabase(ConfigurationError):
-    """No adapter serves the URL's ``scheme``; ``known`` are those that are served."""
+    """No adapter supports the URL's ``scheme``; ``known`` are the supported schemes."""
 
     def __init__(self, scheme: str, known: tuple[str, ...]) -> None:
         from difflib import get_close_matches
@@ -51,13 +51,13 @@ class UnknownDatabase(ConfigurationError):
 def installation(extra: str) -> str:
     """Return the command that installs the missing distributions of an extra of this package, by name.
 
-    It does not name this package, which is not on every index.
+    It does not name this package, because that is not on every index.
     """
     from importlib.metadata import PackageNotFoundError, distribution, requires
 
     try:
         found = requires("jdbcstore") or []
-    except PackageNotFoundError:  # not installed itself, but put on the path
+    except PackageNotFoundError:  # not installed itself, only on the path
         return f"pip install '.[{extra}]' in a clone of jdbcstore"
     wanted = [
         needed
@@ -70,13 +70,13 @@ def installation(extra: str) -> str:
             distribution(re.split(r"[^\w.-]", needed)[0])
         except PackageNotFoundError:
             return True
-        return "[" in needed  # with an extra, of which nothing is known
+        return "[" in needed  # with an extra, whose packages are unknown
 
     return " ".join(["pip install", *(f"'{one}'" for one in [*filter(is_missing, wanted)] or wanted)])
 
 
 class MissingDriver(ConfigurationError):
-    """The Python module ``driver`` is not installed; jdbcstore's ``extra`` of that name installs it."""
+    """The Python module ``driver`` is not installed; jdbcstore's extra ``extra`` installs it."""
 
     def __init__(self, driver: str, extra: str) -> None:
         self.driver = driver
@@ -85,7 +85,7 @@ class MissingDriver(ConfigurationError):
 
 
 class SchemaError(StoreError):
-    """The tables are missing, or this store cannot use them: ``found`` is there instead of ``expected``."""
+    """The tables are missing, or this store cannot use them: they are ``found`` instead of ``expected``."""
 
     def __init__(self, message: str, *, found: str | None = None, expected: str | None = None) -> None:
         self.found = found
@@ -98,21 +98,22 @@ class StoreUnavailable(StoreError):
 
 
 class AuthenticationFailed(StoreUnavailable):
-    """The database refused the user name or password, or the servers of a journal's stream the login.
+    """The database rejected the user name or password, or the servers of a journal's stream rejected the
+    login.
 
-    They may also refuse what the login asks for: then its user lacks a permission.
+    The servers of a stream also raise it if the user lacks a permission.
     """
 
 
 class DatabaseLocked(StoreUnavailable):
-    """The lock of the whole database, as SQLite has one, was waited for in vain. Nothing was written.
+    """Waiting for the lock of a whole SQLite database timed out. Nothing was written.
 
-    It may be one that this very thread holds, in a transaction of the application's.
+    This thread itself may hold the lock, in a transaction of the application.
     """
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The outcome of a commit is unknown: the connection was lost, or the database's error does not tell.
+    """The outcome of a commit is unknown: the connection was lost, or the database's error is ambiguous.
 
     The write took effect completely or not at all. Adding the same message again may store it twice;
     acknowledging again is harmless.
@@ -120,27 +121,27 @@ class OutcomeUnknown(StoreUnavailable):
 
     def __init__(
         self,
-        message: str = "the connection was lost during a commit, and the database could not be asked for"
-        " the outcome: all or nothing was written; check before adding it again",
+        message: str = "the connection was lost during a commit, and the database could not be asked for the "
+        "outcome: either everything or nothing was written; check before adding it again",
     ) -> None:
         super().__init__(message)
 
 
 class ClaimLost(StoreError):
-    """Claims that this process no longer holds; nothing of the operation took effect.
+    """Claims that this process no longer holds; the operation had no effect.
 
-    ``sequences`` are the IDs of the messages: their lease had expired, or they were acknowledged or returned
-    before, perhaps by another thread. Somebody else may be working on them: this process, too, if it has
-    claimed them again since.
+    ``sequences`` are the IDs of the messages. Their lease had expired, or they were acknowledged or returned
+    before, perhaps by another thread. Another process, or this one, may have claimed them again since and may
+    be working on them.
     """
 
     def __init__(self, sequences: tuple[int, ...]) -> None:
         self.sequences = sequences
         listed = ", ".join(map(str, sequences[:5])) + (", ..." if len(sequences) > 5 else "")
         super().__init__(
-            f"{len(sequences)} claims are lost, of the messages {listed}: the lease has expired, or they were"
-            " settled before; nothing was changed: undo what was done for them, or repeat the call with the"
-            " others"
+            f"{len(sequences)} claims are lost, of the messages {listed}: the lease has expired, or "
+            "they were settled before. Nothing was changed. Undo the work for these messages, or "
+            "repeat the call without them"
         )
 
 
@@ -153,7 +154,7 @@ class StoreClosed(StoreError):
 
 
 class NotMaster(StoreError):
-    """Another broker or store holds the lock. ``holder`` is its name, where the lock stores one."""
+    """Another broker or store holds the lock. ``holder`` is its name, if the lock stores one."""
 
     def __init__(self, message: str, *, holder: str | None = None) -> None:
         self.holder = holder
@@ -164,14 +165,14 @@ class LockLost(StoreError):
     """This store is no longer the master, or its journal was opened elsewhere; nothing of this operation was
     written.
 
-    Open the store again to wait for the lock. Only if ``in_doubt`` is true, the operation may have been
-    written before the lock was lost: check for it.
+    Open the store again to wait for the lock. If ``in_doubt`` is true, check whether the operation was
+    written before the lock was lost; otherwise it was not.
     """
 
     def __init__(self, message: str, *, in_doubt: bool = False, refused: bool = False) -> None:
         self.in_doubt = in_doubt
         self.refused = refused
-        """Whether the database refused the write; it then accepts no further write of this store."""
+        """Whether the database rejected the write. It then accepts no further write from this store."""
         doubt = "; it was lost during this write: check whether it was written" if in_doubt else ""
         super().__init__(message + doubt)
 
@@ -179,7 +180,7 @@ class LockLost(StoreError):
 class ReplySuppressed(StoreError):
     """The broker or its connectors are stopping because of the error that is the ``__cause__``.
 
-    The client gets no reply, not even an error: its connection is closed, so that it reconnects to the next
+    The client gets no reply, not even an error. Its connection is closed, so that it reconnects to the next
     master. Its request may have been executed if the cause says so.
     """
 
@@ -191,7 +192,7 @@ class InvalidMessage(StoreError, ValueError):
 class MessageTooLarge(InvalidMessage):
     """The message exceeds the database's limit: ``size`` and ``limit`` are bytes.
 
-    ``limit`` is None if it is not known.
+    ``limit`` is None if it is unknown.
     """
 
     def __init__(self, size: int, limit: int | None, advice: str) -> None:
@@ -212,7 +213,7 @@ class DestinationNotFound(InvalidDestination, LookupError):
 class InvalidSelector(StoreError, ValueError):
     """``selector`` is not a valid JMS selector, because of ``reason``.
 
-    ``position`` is the offset of the error, from 0; None if it has none.
+    ``position`` is the offset of the error, from 0; None if it is not at a position.
     """
 
     def __init__(self, selector: str, reason: str, *, position: int | None = None) -> None:
@@ -227,7 +228,8 @@ class InvalidSelector(StoreError, ValueError):
 class ProtocolError(StoreError):
     """A client of the broker violated its protocol or exceeded a limit.
 
-    If ``fatal``, nothing that follows on the connection can be parsed or trusted, and it is closed.
+    If ``fatal``, the rest of the connection's input cannot be parsed or trusted, and the connection is
+    closed.
     """
 
     def __init__(self, message: str, *, fatal: bool = False) -> None:
@@ -244,7 +246,7 @@ class ClientIdInUse(NotAuthorized):
 
 
 class DestinationFull(StoreError):
-    """A destination, or the broker, has no room for a message, and is configured not to wait for it."""
+    """A destination or the broker has no room for a message, and is configured not to wait."""
 
 
 class SpillFailed(StoreError):
@@ -259,14 +261,14 @@ class SpillFailed(StoreError):
 
 
 class JournalFailed(StoreUnavailable):
-    """The journal's files cannot be written any more. All that was confirmed is in them or in the database.
+    """The journal's files can no longer be written. All confirmed writes are in them or in the database.
 
     After a failed sync the content of the disk is unknown, so nothing is retried: open the store again.
     """
 
 
 class CorruptJournal(StoreError):
-    """A file of the journal is damaged or missing where it has confirmed records. Nothing was changed.
+    """A file of the journal with confirmed records is damaged or missing. Nothing was changed.
 
     ``segment`` is the number of the file and ``offset`` the position in it. In a stream, ``segment`` is the
     sequence of a message.
@@ -277,14 +279,14 @@ class CorruptJournal(StoreError):
         self.offset = offset
         if in_stream:
             message = (
-                f"the journal is damaged at message {segment} of its stream: {reason}; inspect it with"
-                " jdbcstore journal check, and restore the stream, or go on with the database alone, by"
-                " jdbcstore journal adopt"
+                f"the journal is damaged at message {segment} of its stream: {reason}; inspect it with "
+                "jdbcstore journal check, and restore the stream, or run jdbcstore journal adopt to "
+                "continue with the database alone"
             )
         else:
             message = (
-                f"the journal is damaged in segment {segment} at {offset}: {reason}; inspect it with"
-                " jdbcstore journal check, and recover what is readable with jdbcstore journal repair"
+                f"the journal is damaged in segment {segment} at {offset}: {reason}; inspect it with "
+                "jdbcstore journal check, and recover the readable records with jdbcstore journal repair"
             )
         super().__init__(message)
 
@@ -300,16 +302,16 @@ class JournalPending(StoreError):
     ) -> None:
         self.journal = journal
         self.directory = directory
-        """The configured directory or stream, which has another journal or none; None if none is
-        configured."""
+        """The configured directory or stream, which has another journal or none; None without a configured
+        one."""
         advice = (
             "use the configuration that names the journal's directory, with use_journal=false"
             " to stop using the journal, or run jdbcstore journal replay with it"
         )
         if directory is not None and in_stream:
             advice = (
-                f"it is not in {directory}: restore that, or name the right stream_name; if it is lost,"
-                " jdbcstore journal adopt goes on with the database alone"
+                f"it is not in {directory}: restore it, or correct stream_name; if it is lost, run "
+                "jdbcstore journal adopt to continue with the database alone"
             )
         elif directory is not None:
             advice = (
@@ -317,13 +319,13 @@ class JournalPending(StoreError):
                 " if they are lost, ignore_missing_journalfiles=true opens the store without their messages"
             )
         super().__init__(
-            f"the journal number {journal} has messages that are not in {place} yet, and only it may"
-            f" write there; {advice}"
+            f"the journal number {journal} has messages that are not in {place} yet, so only that "
+            f"journal may write there; {advice}"
         )
 
 
 IN_JOURNAL = "a journal may have messages that are not in this database yet; they are not shown"
-"""The warning for a reader, in the case in which a writer gets :class:`JournalPending`."""
+"""The warning for a reader, where a writer gets :class:`JournalPending`."""
 
 
 class JournalInUse(StoreUnavailable):
@@ -338,13 +340,13 @@ class JournalInUse(StoreUnavailable):
 
 
 class InvalidSubscription(StoreError, ValueError):
-    """A client id, subscription name or selector that the tables cannot hold, or a refused subscription."""
+    """A client id, subscription name or selector that the tables cannot hold, or a rejected subscription."""
 
 
 class CorruptMessage(StoreError, ValueError):
     """A MSG column that cannot be decoded, and the ``reason``. The row is unchanged; ``blob`` has its bytes.
 
-    ``sequence`` (the ID column) and ``container`` identify the row, where they are known.
+    ``sequence`` (the ID column) and ``container`` identify the row, if they are known.
     """
 
     def __init__(
@@ -405,7 +407,7 @@ class BodyInPieces(CorruptMessage):
 
 
 class LargeBodyMissing(StoreError):
-    """The pieces of a large body are not in this store, or no longer."""
+    """The pieces of a large body are not, or no longer, in this store."""
 
     def __init__(self, number: int) -> None:
         super().__init__(
@@ -427,7 +429,7 @@ class SubscriptionExists(StoreError):
 
 
 class SubscriptionInUse(StoreError):
-    """The durable subscription has an active consumer: it cannot have another, nor be deleted now."""
+    """The durable subscription has an active consumer, so it cannot get another or be deleted."""
 
 
 class TransactionError(StoreError):

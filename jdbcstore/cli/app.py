@@ -29,8 +29,8 @@ _COMMANDS = (
         "Show destinations, durable subscriptions, claims, limits, the master and the tables",
     ),
     ("broker", "broker", "Serve the store to STOMP and JMS clients while this process is the master"),
-    ("top", "top", "Watch a broker while it serves: destinations with rates, sorted, with keys to act"),
-    ("console", "console", "Serve pages for a browser that show the database, and change nothing"),
+    ("top", "top", "Watch a running broker: its destinations and rates, with keys for operations"),
+    ("console", "console", "Serve read-only web pages about the database"),
     ("passwd", "broker", "Set the password of a user in a broker's users file"),
     ("send", "send", "Send messages durably"),
     ("browse", "browse", "Show the messages of a destination in delivery order, without removing them"),
@@ -44,9 +44,9 @@ _COMMANDS = (
     ("subscribe", "subscriptions", "Create a durable subscription to a topic, unless it exists"),
     ("unsubscribe", "subscriptions", "Delete a durable subscription"),
     ("dlq", "dlq", "List, retry or purge dead letters"),
-    ("flow", "flow", "Pause queues that processes share, or limit their claims and rates"),
+    ("flow", "flow", "Pause shared queues, or limit their claims and rates"),
     ("cleanup", "status", "Remove topic messages that every durable subscription has acknowledged"),
-    ("manage", "manage", "Control the broker that serves the store"),
+    ("manage", "manage", "Control the running broker"),
     ("xa", "xa", "List prepared XA transactions, and commit or roll them back manually"),
     ("migrate", "migrate", "Migrate the tables of any ActiveMQ or jdbcstore version"),
     ("schema", "migrate", "Inspect the schema without changing it"),
@@ -55,17 +55,17 @@ _COMMANDS = (
     ("audit", "transfer", "Compare two stores row by row and byte by byte"),
     ("archive", "archive", "Archive messages as Parquet files in FOLDER, each message once"),
     ("restore", "archive", "Restore messages from the archive in FOLDER, exactly as they were"),
-    ("replay", "replay", "Send messages of an archive or a journal again, as new messages"),
+    ("replay", "replay", "Send messages from an archive or a journal again, as new messages"),
     ("journal", "journal", "Check, dump, repair and replay the files of a journal"),
     ("lock", "lock", "Show the holder of the lock, its expiry, the clock skew and the epoch"),
-    ("wait-master", "lock", "Wait until a broker holds the lock, and so is the master"),
+    ("wait-master", "lock", "Wait until a broker is the master"),
     ("config", "config", "Show or convert the configuration"),
     ("sql", "sql", "Query messages with Spark SQL or DuckDB"),
     ("report", "sql", "Write an HTML report with plots of the named queries"),
-    ("doctor", "doctor", "Check the state of the database, and which drivers and tools are installed"),
+    ("doctor", "doctor", "Check the database, and list the installed drivers and tools"),
     ("demo", "demo_command", "Kill a broker repeatedly, and verify that no message is lost"),
 )
-"""Name, module and one line of help: a module is imported once its command runs."""
+"""Name, module and one line of help of each command; a module is imported when its command runs."""
 
 
 def attribute_of(name: str) -> str:
@@ -83,8 +83,8 @@ class _Deferred(click.Command):
     def load(self) -> click.Command:
         """Import the module of the command.
 
-        Importing creates many objects and no garbage: nothing is collected during the import, or
-        searched later.
+        Importing creates many objects but no garbage, so collection is off during the import, and the objects
+        are frozen.
         """
         module, attribute = self._place
         gc.disable()
@@ -97,7 +97,7 @@ class _Deferred(click.Command):
 
 
 class Group(click.Group):
-    """Commands in the order of first use; listing and completing their names imports none of them."""
+    """Commands in the order of first use. Listing and completing their names imports no command."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return [*self.commands]
@@ -154,7 +154,7 @@ _EXIT_CODES = "\n".join(f"  {code:>3}  {code.text}" for code in ExitCode)
     expose_value=False,
     is_eager=True,
     callback=lambda context, _, wanted: _print_versions(context) if wanted else None,
-    help="Show the version, and those of what a bug report should name.",
+    help="Show the versions to quote in a bug report.",
 )
 def commands() -> None:
     """Run a command."""
@@ -177,7 +177,7 @@ DEST is queue://NAME, topic://NAME, or the bare name of a queue.
 The store is selected by --url, else by the environment variable {URL_VARIABLE}, else by url in the
 configuration file; the default is the SQLite file {DEFAULT_FILE}. A URL is SQLAlchemy's
 (postgresql://user:password@host/database) or JDBC's (jdbc:postgresql://host/database?user=me).
-The configuration file is a jdbcstore.toml or an activemq.xml: the one of --config, else jdbcstore.toml in
+The configuration file is a jdbcstore.toml or an activemq.xml: the file of --config, else jdbcstore.toml in
 the working directory.
 --url, --config, --json and --debug are accepted before and after the command.
 """
@@ -221,7 +221,7 @@ def help_(context: click.Context, names: tuple[str, ...]) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line; returns the exit code, with any error reported on stderr."""
     if sys.stdout is None:
-        # A consumed message is acknowledged once it is printed.
+        # A consumed message is acknowledged after it is printed, so it needs an open output.
         note("standard output is closed; nothing was done. Open it, or redirect it to a file")
         return ExitCode.FAILED
     prepare_streams()
@@ -256,7 +256,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _of_system(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"{error.strerror}; end the process that listens there, or choose another address"
+        return f"{error.strerror}; stop the process that listens there, or choose another address"
     return str(error)
 
 
@@ -269,7 +269,7 @@ def _explain(error: click.UsageError) -> None:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to /dev/null: the interpreter's own flush at exit would change the exit code."""
+    """Redirect stdout to /dev/null, because the interpreter's flush at exit would change the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""``archive`` and ``restore``: messages kept as Parquet files, and put back into a store."""
+"""``archive`` and ``restore``: messages written to Parquet files, and read back into a store."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def archive(
 ) -> int:
     """Archive messages as Parquet files in FOLDER, each message once.
 
-    FOLDER is a folder of this machine, or the URL of one on a file system of Spark's, s3a://bucket/mq.
-    The archive can be queried with Spark and restored. DEST limits this to some destinations. An
-    interrupted run continues when it is run again, and later runs add to the archive. With --delete, a
-    message is removed from the store only if the archive has it byte for byte.
+    FOLDER is a local folder, or a URL that Spark can write to, such as s3a://bucket/mq. The archive can be
+    queried with Spark and restored. DEST limits this to some destinations. Run an interrupted command again
+    to continue it; later runs add to the archive. With --delete, a message is removed from the store only if
+    the archive has the same bytes.
     """
     from jdbcstore.cli.engines import spark_session
     from jdbcstore.tools import archive as archives
@@ -76,7 +76,7 @@ def archive(
         if not settings.json:
             write_line(f"removed {counted(removed.messages)} from the store")
         if removed.changed:
-            note(f"{counted(removed.changed)} changed after being archived, and left in the store")
+            note(f"{counted(removed.changed)} left in the store, because they changed after being archived")
     if settings.json:
         write_json(facts)
     return ExitCode.DONE
@@ -100,8 +100,8 @@ def restore(
 ) -> int:
     """Restore messages from the archive in FOLDER, exactly as they were.
 
-    The store may be in a database of any vendor. DEST limits this to some destinations. Messages that the
-    store already has are skipped.
+    The store may be in a database of any vendor. DEST limits this to some destinations. Messages that are
+    already in the store are skipped.
     """
     from jdbcstore.tools import archive as archives
     from jdbcstore.tools.replay import ReplaySelection
@@ -125,5 +125,5 @@ def restore(
     )
     if restored.conflicts:
         conflicts = counted(restored.conflicts)
-        note(f"{conflicts} skipped: another message has the ID; restore to another store")
+        note(f"{conflicts} skipped: another message has the same ID; restore to another store")
     return ExitCode.FAILED if restored.conflicts else ExitCode.DONE

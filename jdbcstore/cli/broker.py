@@ -54,7 +54,7 @@ _SCHEMES = {
     "auto_tls": AUTO_TLS,
     "wss": WSS,
 }
-"""By the option that names an address."""
+"""The listener of each option that names an address."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _KILLED = 128
 
@@ -63,45 +63,50 @@ _KILLED = 128
 @click.option(
     "--stomp",
     metavar="HOST:PORT",
-    help="Listen here for STOMP clients, not on the configured connectors.",
+    help="Listen here for STOMP clients instead of on the configured connectors.",
 )
-@click.option("--stomp-tls", metavar="HOST:PORT", help="The same with TLS; needs --certificate.")
+@click.option("--stomp-tls", metavar="HOST:PORT", help="The same with TLS; requires --certificate.")
 @click.option("--openwire", metavar="HOST:PORT", help="Listen here for JMS clients of ActiveMQ.")
-@click.option("--openwire-tls", metavar="HOST:PORT", help="The same with TLS; needs --certificate.")
-@click.option("--auto", metavar="HOST:PORT", help="Listen here for both.")
-@click.option("--auto-tls", metavar="HOST:PORT", help="The same with TLS; needs --certificate.")
+@click.option("--openwire-tls", metavar="HOST:PORT", help="The same with TLS; requires --certificate.")
+@click.option("--auto", metavar="HOST:PORT", help="Listen here for STOMP and JMS clients.")
+@click.option("--auto-tls", metavar="HOST:PORT", help="The same with TLS; requires --certificate.")
 @click.option("--ws", metavar="HOST:PORT", help="Listen here for STOMP over WebSocket.")
-@click.option("--wss", metavar="HOST:PORT", help="The same with TLS; needs --certificate.")
+@click.option("--wss", metavar="HOST:PORT", help="The same with TLS; requires --certificate.")
 @click.option(
     "--allowed-origins",
     metavar="ORIGINS",
-    help="With --ws and --wss, the web pages that may connect, such as https://a.example, or * for any.",
+    help="Origins of web pages that may connect to --ws and --wss, such as https://a.example, or * for any.",
 )
 @click.option("--certificate", metavar="FILE", help="PEM file with the certificate and its key.")
 @click.option("--private-key", metavar="FILE", help="PEM file with the key, if it is a separate file.")
 @click.option(
     "--advertise",
     metavar="URIS",
-    help="Addresses of all brokers on the store, such as tcp://a:61616,tcp://b:61616, for failover: clients.",
+    help="Addresses of all brokers on the store, such as tcp://a:61616,tcp://b:61616; sent to "
+    "failover: clients.",
 )
 @click.option("--name", metavar="NAME", help="Name of the broker, shown as the holder of the lock.")
 @click.option(
     "--stream",
     metavar="SERVERS",
-    help="Keep the journal in a stream of these servers, such as nats://a,b,c; replicatedLevelDB names none.",
+    help="NATS servers of the journal's stream, such as nats://a,b,c; required for replicatedLevelDB.",
 )
 @click.option(
-    "--users", metavar="FILE", help="Users file, see 'jdbcstore passwd'; by default anybody may connect."
+    "--users", metavar="FILE", help="Users file, see 'jdbcstore passwd'; by default any client may connect."
 )
-@click.option("--health", metavar="HOST:PORT", help="HTTP address of /live, /ready and the management.")
-@click.option("--become-slave", is_flag=True, help="After losing the lock, wait for it again.")
+@click.option(
+    "--health", metavar="HOST:PORT", help="HTTP address of /live, /ready, the console and the management API."
+)
+@click.option(
+    "--become-slave", is_flag=True, help="Wait for the lock again after losing it, instead of exiting."
+)
 @click.option("--log-format", type=click.Choice(LOG_FORMATS), help="Format of the log on stderr.")
 @click.pass_obj
 def broker(settings: Settings, /, name: str | None, **given: Any) -> None:
     """Serve the store to STOMP and JMS clients while this process is the master.
 
-    Prints "waiting for lock" while it is a slave, and "ready" when clients can connect. SIGTERM and SIGINT
-    stop it cleanly; a second signal stops it immediately.
+    Prints "waiting for lock" while it is a slave, and "ready" when clients can connect. SIGTERM or SIGINT
+    stops it cleanly; a second signal stops it immediately.
     """
     from jdbcstore.broker.process.host import BrokerHost
     from jdbcstore.broker.turns import TurnLoop
@@ -168,9 +173,11 @@ def _connectors(given: dict[str, Any]) -> Iterator[ConnectorConfig]:
     pages = {"allowed_origins": given["allowed_origins"]}
     schemes = {scheme for option, scheme in _SCHEMES.items() if given[option] is not None}
     if any(files.values()) and not schemes.intersection(TLS_SCHEMES):
-        raise click.UsageError("--certificate and --private-key are for --stomp-tls, --wss and the like")
+        raise click.UsageError(
+            "--certificate and --private-key need a TLS listener, such as --stomp-tls or --wss"
+        )
     if any(pages.values()) and not schemes.intersection((WS, WSS)):
-        raise click.UsageError("--allowed-origins is for --ws and --wss")
+        raise click.UsageError("--allowed-origins needs --ws or --wss")
     try:
         for option, scheme in _SCHEMES.items():
             if given[option] is not None:
@@ -193,8 +200,8 @@ async def _serve(host: BrokerHost) -> None:
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop, number)
     await host.start()
-    # What was imported and made for the management is never garbage: it is not searched while messages pass.
-    # An engine, which ends with its mastership, is not made yet.
+    # Imported modules and objects of the management are never garbage, so they are frozen. The engine, which
+    # ends with its mastership, does not exist yet.
     gc.collect()
     gc.freeze()
     await host.ended()
@@ -217,9 +224,13 @@ def _print_ready(settings: Settings, addresses: Addresses) -> None:
 @click.command(cls=CliCommand)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 @click.argument("user", metavar="USER")
-@click.option("--read", multiple=True, metavar="DEST", help="What the user may consume, with * and >.")
-@click.option("--write", multiple=True, metavar="DEST", help="Where the user may send, with * and >.")
-@click.option("--role", type=click.Choice(ROLES), help="What the user may do with the broker's management.")
+@click.option(
+    "--read", multiple=True, metavar="DEST", help="Destinations that the user may consume, with * and >."
+)
+@click.option(
+    "--write", multiple=True, metavar="DEST", help="Destinations that the user may send to, with * and >."
+)
+@click.option("--role", type=click.Choice(ROLES), help="Role of the user in the broker's management.")
 @click.pass_obj
 def passwd(
     settings: Settings,
@@ -231,9 +242,9 @@ def passwd(
 ) -> None:
     """Set the password of a user in a broker's users file.
 
-    The file and the user are created if needed. Prompts for the password, or reads the first line of
-    standard input. A new user may send and consume everything unless --read or --write is given, and
-    may use the management only with --role. A running broker applies changes immediately.
+    The file and the user are created if needed. Prompts for the password, or reads the first line of standard
+    input. A new user may send to and consume all destinations unless --read or --write is given, and may use
+    the management only with --role. A running broker applies changes immediately.
     """
     from jdbcstore.broker.security import hash_password
 
@@ -248,5 +259,5 @@ def _password() -> str:
     else:
         password = sys.stdin.readline().rstrip("\r\n")
     if not password:
-        raise click.UsageError("an empty password would let anybody in; enter another one")
+        raise click.UsageError("the password is empty; enter another one")
     return password

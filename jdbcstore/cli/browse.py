@@ -30,7 +30,7 @@ from jdbcstore.message.message import Message
 from jdbcstore.message.selector import Selector
 
 _PAGE = 100
-"""Messages in memory at a time; they may be large."""
+"""Messages in memory at a time. They may be large."""
 
 
 class Consumable(Recoverable, Protocol):
@@ -40,7 +40,7 @@ class Consumable(Recoverable, Protocol):
 
 
 _hex_option = click.option(
-    "--hex", "as_hex", is_flag=True, help="Show bytes in hexadecimal, also those that are text."
+    "--hex", "as_hex", is_flag=True, help="Show bytes in hexadecimal, even if they are UTF-8."
 )
 
 
@@ -63,7 +63,7 @@ def browse(
     """Show the messages of a destination in delivery order, without removing them.
 
     For a topic, these are all stored messages; with --client-id and --subscription, the pending messages of
-    that durable subscription. While a broker with --health serves, it shows those of a queue.
+    that durable subscription. If a broker with --health is running, it reads the messages of a queue.
     """
     _check_options(destination, client_id, subscription)
     reader = _Reader(
@@ -88,13 +88,13 @@ def browsed(
     """Yield pages of consumable messages; for a whole destination, then those in prepared transactions."""
     source = _source(store, destination, client_id, subscription)
     yield from pages(source, size)
-    recover_in_doubt = getattr(source, "recover_in_doubt", None)  # only destinations in databases have it
+    recover_in_doubt = getattr(source, "recover_in_doubt", None)  # only destinations in databases have them
     if recover_in_doubt is not None:
         yield from pages(_InDoubt(recover_in_doubt), size)
 
 
 class _InDoubt:
-    """Messages of prepared XA transactions, read like a queue, with a note for each."""
+    """Messages of prepared XA transactions, read like a queue, with a note about each."""
 
     def __init__(self, recover: Callable[[int, Cursor | None], Page]) -> None:
         self._recover = recover
@@ -102,7 +102,9 @@ class _InDoubt:
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
         page = self._recover(limit, after)
         for message in page:
-            note(f"ID {message.sequence} is in a prepared XA transaction, and not delivered until that ends")
+            note(
+                f"ID {message.sequence} is in a prepared XA transaction, and is not delivered until that ends"
+            )
         return page
 
 
@@ -124,7 +126,7 @@ def consume(
     """Print messages, then acknowledge them.
 
     Expired messages are skipped; "purge --expired" removes them. Does not wait for more messages to arrive.
-    While a broker with --health serves, it is asked for messages of a queue that no consumer has.
+    If a broker with --health is running, it hands over messages of the queue that are not with a consumer.
     """
     _check_options(destination, client_id, subscription)
     if destination.is_topic and subscription is None:
@@ -160,7 +162,7 @@ def _consume_there(
     take: Callable[[int], dict[str, Any]],
     count: int,
 ) -> int:
-    """Make a broker hold the messages until they are printed."""
+    """Make the broker hold the messages until they are printed."""
     reader, damaged = _Reader(printer, count), set[str]()
     while reader.shown < count:
         found = take(min(count - reader.shown, _PAGE))
@@ -193,7 +195,7 @@ def _check_options(destination: Destination, client_id: str | None, subscription
 
 
 class _Reader(CorruptMessages):
-    """Prints messages, without those that cannot be decoded, until the limit is reached."""
+    """Printer of messages up to the limit; it skips messages that cannot be decoded."""
 
     def __init__(
         self,
@@ -223,11 +225,11 @@ class _Reader(CorruptMessages):
                 return
 
     def print_facts(self, pages: Iterable[dict[str, Any]]) -> None:
-        """Print the messages of pages that a broker has answered with."""
+        """Print the messages of pages from a broker."""
         for page in pages:
             self.report(*page["damaged"])
             room = None if self._limit is None else self._limit - self.shown
-            # Where they were sent first is shown by none of these commands.
+            # These commands do not show the original destination.
             found = [
                 {k: v for k, v in one.items() if k != "original_destination"}
                 for one in page["messages"][:room]

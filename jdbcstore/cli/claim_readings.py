@@ -1,4 +1,4 @@
-"""Readings of the queues that processes share, and their rates since the reading before."""
+"""Readings of shared queues, and their rates since the previous reading."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ QUEUE_TITLES = (*CLAIM_TITLES[:5], "change/s", *CLAIM_TITLES[5:])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimReading:
-    """The shared queues at one moment, the ones with the most messages first.
+    """The shared queues at one moment, the largest first.
 
-    A rate is per second; None without an earlier reading, or if something was not counted.
+    A rate is per second; None without an earlier reading, or if a number was not counted.
     """
 
     numbers: SharedNumbers
     changes: Mapping[tuple[str, ...], float]
-    """The messages that a queue gained, or a key of it, or has lost if that is negative; as far as known."""
+    """The known changes of a queue, or of a key: messages gained, or lost if negative."""
     added_per_second: float | None
-    """Messages that were added to all queues together."""
+    """Messages added to all queues together."""
     removed_per_second: float | None
 
     @property
     def summary(self) -> tuple[str, ...]:
         """The lines above the tables."""
         found = self.numbers
-        more = f", and {found.more_queues} that are not looked at" if found.more_queues else ""
+        more = f", and {found.more_queues} not shown" if found.more_queues else ""
         left = f"  claims of dead workers {found.left}" if found.left else ""
         claims = sum(one.claimed for one in found.queues)
         rates = f"added/s {rate(self.added_per_second)}  removed/s {rate(self.removed_per_second)}"
@@ -80,10 +80,10 @@ def signed(value: float | None) -> str:
 
 
 class ClaimReadings:
-    """Readings of shared queues, one after the other; not for several threads at once.
+    """Consecutive readings of shared queues; not for several threads at the same time.
 
-    :param read: reads the numbers, and the last ID, which grows by one with each message that is added
-    :param text: only queues whose names contain this, in any case of letters
+    :param read: reads the numbers, and the last ID, which grows by one with each added message
+    :param text: only queues whose names contain this, ignoring case
     :param limit: the most queues
     :param period: as for :class:`~jdbcstore.cli.readings.Rates`
     """
@@ -104,7 +104,7 @@ class ClaimReadings:
         self._limit = limit
 
     def read(self) -> ClaimReading:
-        """Return the queues as they are now.
+        """Return the current state of the queues.
 
         :raises StoreUnavailable: the database does not answer
         """

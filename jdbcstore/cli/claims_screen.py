@@ -1,4 +1,4 @@
-"""The screen of ``top`` for queues that processes share: their numbers, and the workers below."""
+"""The screen of ``top`` for shared queues: their numbers, and the workers below."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jdbcstore.errors import StoreError
 
 
 class ClaimsTop(LiveView):
-    """The live view of shared queues. It only looks.
+    """The read-only live view of shared queues.
 
     :param period: seconds between readings
     """
@@ -64,7 +64,7 @@ class ClaimsTop(LiveView):
         try:
             reading = await asyncio.to_thread(self._readings.read)
         except StoreError as error:
-            state.update(Text(printable(f"{error}; it is read again")))
+            state.update(Text(printable(f"{error}; retrying")))
             state.set_class(True, "failed")
             return
         self.reading = reading

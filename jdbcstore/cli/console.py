@@ -1,4 +1,4 @@
-"""``console``: pages for a browser over a database, to look at, or to manage what processes share."""
+"""``console``: web pages about a database, read-only or with operations on shared queues."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @click.command(cls=CliCommand)
 @click.option("--listen", metavar="HOST:PORT", default=DEFAULT, show_default=True, help="HTTP address.")
-@click.option("--manage", is_flag=True, help="Offer operations on queues that processes share.")
-@click.option("--users", metavar="FILE", help="Users file; without one, only this machine is answered.")
+@click.option("--manage", is_flag=True, help="Offer operations on shared queues.")
+@click.option(
+    "--users", metavar="FILE", help="Users file; without it, only requests from this machine are accepted."
+)
 @click.pass_obj
 def console(settings: Settings, listen: str, manage: bool, users: str | None) -> None:
-    """Serve pages for a browser that show the database, and change nothing.
+    """Serve read-only web pages about the database.
 
-    With --manage, users with this role can pause, purge and release what processes share. A broker may serve
-    the database at the same time: no lock is taken. SIGTERM and SIGINT stop it.
+    With --manage, users with the role "manage" can pause and purge shared queues and release workers. A
+    broker may use the database at the same time, because the console takes no lock. SIGTERM or SIGINT stops
+    it.
     """
     from jdbcstore.config.broker import Address
 
@@ -57,7 +60,8 @@ def console(settings: Settings, listen: str, manage: bool, users: str | None) ->
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error
     if manage:
-        log_to_stderr(settings.configuration().broker.log_format, debug=settings.debug)  # has the audit log
+        # The log includes the audit log.
+        log_to_stderr(settings.configuration().broker.log_format, debug=settings.debug)
     with (
         settings.open_database(read_only=True) as store,
         looking(settings) as session,
@@ -87,7 +91,7 @@ def console(settings: Settings, listen: str, manage: bool, users: str | None) ->
 
 
 def schema_view(settings: Settings) -> SchemaView:
-    """Return the schema of the selected database, and what a migration would do; in a thread."""
+    """Return the schema of the selected database and the plan of a migration, read in a thread."""
     from jdbcstore.broker.console.lookups import SchemaView
     from jdbcstore.database.migrations import check
 

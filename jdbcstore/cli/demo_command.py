@@ -46,7 +46,8 @@ def demo(
 ) -> int:
     """Kill a broker repeatedly, and verify that no message is lost.
 
-    Everything is written to a new folder below activemq-data, on SQLite unless --url names another database.
+    All files are in a new folder below activemq-data. The store is on SQLite unless --url names another
+    database.
     """
     if find_spec("stomp") is None:
         raise ConfigurationError(f"the clients of the demo need stomp.py; run: {installation('demo')}")

@@ -57,7 +57,7 @@ class DeadLetterSelection(CorruptMessages):
         ]
 
     def read(self, store: Store, queue: Destination) -> Iterator[Message]:
-        """Yield the selected messages of a queue, without limit and without those that cannot be decoded."""
+        """Yield the selected messages of a queue, without limit, skipping messages that cannot be decoded."""
         for page in pages(messages_of(store, queue), _PAGE):
             self.report(*page.corrupt)
             for message in page:
@@ -100,7 +100,7 @@ def dlq() -> None:
     """List, retry or purge dead letters.
 
     DEST is a dead letter queue. By default all dead letter queues of the store are used: ActiveMQ.DLQ, and
-    those that the policies of the configuration name.
+    the dead letter queues of the configured policies.
     """
 
 
@@ -140,7 +140,7 @@ def _read_here(store: Store, dead: DeadLetterSelection, queue: Destination) -> I
 
 
 def _read_there(broker: RemoteBroker, dead: DeadLetterSelection, queue: Destination) -> Iterator[Facts]:
-    """Yield the selected messages of a queue, as the broker has them."""
+    """Yield the selected messages of a queue, read from the broker."""
     from jdbcstore.broker.queues.dead_letters import CAUSE
 
     selector = None if dead.selector is None else dead.selector.text
@@ -174,10 +174,10 @@ def _facts(queue: Destination, message: Message) -> Facts:
 @every_option
 @click.pass_obj
 def retry(settings: Settings, /, every: bool, **given: Any) -> int:
-    """Send dead letters to their original destinations again: those that the options choose, or --all.
+    """Send the selected dead letters, or --all, to their original destinations again.
 
-    Each message is moved in a transaction, so that it is never lost and never in both places. While a broker
-    with --health serves, it does that; another has to be stopped first.
+    Each message is moved in a transaction, so it is never lost and never in both places. If a broker with
+    --health is running, it moves them; stop a broker without --health first.
     """
     return _process(settings, _chosen(every, **given), "retried", _move)
 
@@ -187,9 +187,9 @@ def retry(settings: Settings, /, every: bool, **given: Any) -> int:
 @every_option
 @click.pass_obj
 def purge(settings: Settings, /, every: bool, **given: Any) -> int:
-    """Remove dead letters: those that the options choose, or --all.
+    """Remove the selected dead letters, or --all.
 
-    While a broker with --health serves, it does that; another has to be stopped first.
+    If a broker with --health is running, it removes them; stop a broker without --health first.
     """
     return _process(settings, _chosen(every, **given), "removed", _remove)
 
@@ -213,7 +213,7 @@ def _process(
 
 
 def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetterSelection, done: str) -> int:
-    """Have the broker process the messages, and return how many it has processed."""
+    """Make the broker process the messages, and return their number."""
     count = left = 0
     configuration = settings.configuration()
     for queue in dead.chosen(_queues(broker), configuration):
@@ -254,7 +254,8 @@ def _process_here(
     settings.print({done: count, "left": seen - count}, f"{done} {counted(count, 'dead letter')}")
     if seen > count:
         note(
-            f"{counted(seen - count, 'message')} left: the original destination is unknown, or it is damaged"
+            f"{counted(seen - count, 'message')} left: the original destination is unknown, or the "
+            "message is damaged"
         )
     return dead.exit_code if seen or dead.count else ExitCode.NOT_FOUND
 
@@ -271,7 +272,7 @@ def _move(dead: DeadLetterSelection, store: Store, queue: Destination, batch: li
             if known:
                 _of(transaction, queue).acknowledge(*known)
     except (CorruptMessage, LargeBodyMissing) as error:
-        if len(known) > 1:  # the others are moved without it
+        if len(known) > 1:  # the other messages are moved without it
             return sum(_move(dead, store, queue, [one]) for one in known)
         dead.report(str(error))
         return 0

@@ -1,4 +1,4 @@
-"""``doctor``: a check of the installed drivers and tools, and of the state of the database."""
+"""``doctor``: a check of the database and of the installed drivers and tools."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
                    "hosts or users.")  # fmt: skip
 @click.pass_obj
 def doctor(settings: Settings, report: Path | None) -> int:
-    """Check the state of the database, and which drivers and tools are installed.
+    """Check the database, and list the installed drivers and tools.
 
-    What is wrong with the database is named with its cause, such as a session that keeps deleted rows from
-    being vacuumed, and the statement that helps. The servers of a journal's stream are asked, too. Nothing is
-    changed.
+    Each problem of the database is shown with its cause, such as a session that prevents the vacuum of
+    deleted rows, and a statement that helps. If the journal is in a stream, its servers are checked too.
+    Nothing is changed.
 
-    Exits with 0 if the selected store can be used and nothing is wrong with its database, whatever else is
-    missing; with 9 if something is wrong with it; otherwise with the exit code of any other command: 3 if
-    its driver is missing, 4 if it is not reachable.
+    Exits with 0 if the selected store can be used and its database has no problem, even if optional tools are
+    missing; with 9 if the database has a problem; otherwise with the usual code: 3 if the driver is missing,
+    4 if the database is not reachable.
     """
     from jdbcstore.tools.doctor import examine, examine_health, examine_store, examine_streams
     from jdbcstore.util.checkup import Checkup
@@ -50,7 +50,7 @@ def doctor(settings: Settings, report: Path | None) -> int:
         try:
             health = examine_health(configuration)
         except StoreError as failure:
-            note(f"the state of the database was not read: {failure}")
+            note(f"the state of the database could not be read: {failure}")
     if sick := [one for _, diagnoses in streams for one in diagnoses]:
         known = Checkup({}) if health is None else health
         health = Checkup.of(known.figures, [*known.diagnoses, *sick], known.server)
@@ -78,7 +78,7 @@ def _write_new(path: Path, text: str) -> None:
 
 
 def _health_facts(health: Checkup) -> Iterator[dict[str, Any]]:
-    """Yield what is printed as JSON of a checkup: its figures, then each thing that is wrong."""
+    """Yield a checkup as JSON values: its figures, then each problem."""
     server = None if health.server is None else asdict(health.server)
     yield {"group": "Health", "name": "figures", "figures": dict(health.figures), "server": server}
     for one in health.diagnoses:
@@ -86,7 +86,7 @@ def _health_facts(health: Checkup) -> Iterator[dict[str, Any]]:
 
 
 def _print_health(health: Checkup) -> None:
-    """Print what is wrong with a database."""
+    """Print the problems of a database."""
     for one in health.diagnoses:
         write_line("")
         write_line(printable(f"{one.severity}: {one.name}"))
@@ -107,7 +107,7 @@ def _print(findings: list[Finding], health: Checkup | None) -> None:
     if health.diagnoses:
         _print_health(health)
     else:
-        write_line("the database is well")
+        write_line("the database has no problems")
 
 
 def _row(finding: Finding) -> tuple[str, ...]:

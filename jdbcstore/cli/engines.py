@@ -1,4 +1,4 @@
-"""The engines that answer queries of the messages: Spark SQL, or DuckDB for small questions."""
+"""The engines that answer queries of the messages: Spark SQL, or DuckDB for small stores."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 
 class Answer(Protocol):
-    """The rows that answer a query, which are read once."""
+    """The rows of an answer, which can be read once."""
 
     columns: list[str]
     numbers: set[str]
-    """The columns of numbers."""
+    """The numeric columns."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield each row with all its columns, as JSON values."""
@@ -48,7 +48,7 @@ class Answer(Protocol):
 
 
 class SqlEngine(Protocol):
-    """The views of a store, and what answers queries of them."""
+    """The views of a store, with an engine that answers queries."""
 
     title: str
     queries: dict[str, str]
@@ -56,14 +56,14 @@ class SqlEngine(Protocol):
     views: tuple[str, ...]
 
     def answer(self, query: str) -> AbstractContextManager[Answer]:
-        """Run a query; the result is valid in the block, and an error of it becomes one line."""
+        """Run a query. The result is valid inside the block; an error of the query becomes one line."""
 
 
 @contextmanager
 def engine_of(
     name: str, where: Configuration, spark: SparkOptions = _HERE, archives: Sequence[str] = ()
 ) -> Iterator[SqlEngine]:
-    """Open the engine of this name with the views of a store, and ``history`` with archives."""
+    """Open the engine of this name with the views of a store, and with ``history`` if there are archives."""
     if name == DUCKDB:
         spark.refuse("DuckDB has no cluster")
         if archives:
@@ -156,9 +156,9 @@ class _Duck:
 
 
 def spark_session(options: SparkOptions = _HERE, where: str | Configuration | None = None) -> SparkSession:
-    """Open the Spark session, on the chosen cluster, with a progress bar on a terminal.
+    """Open the Spark session on the chosen cluster, with a progress bar on a terminal.
 
-    :param where: the store to read; its database is asked first, because Spark takes seconds to start
+    :param where: the store to read; its database is checked first, because Spark takes seconds to start
     """
     from jdbcstore import analytics
 
@@ -170,7 +170,7 @@ def spark_session(options: SparkOptions = _HERE, where: str | Configuration | No
         _check(where)
     root = logging.getLogger()
     if not root.handlers:
-        # py4j logs a traceback there for each call that a Ctrl-C interrupts.
+        # py4j logs a traceback there for each call that Ctrl-C interrupts.
         root.addHandler(logging.NullHandler())
     signal.signal(signal.SIGTERM, _end)
     bar = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
@@ -178,7 +178,7 @@ def spark_session(options: SparkOptions = _HERE, where: str | Configuration | No
 
 
 def _end(number: int, _frame: object) -> None:
-    """End with Java, which may not notice by itself that this process ends."""
+    """End Java too, because it may not notice that this process ends."""
     from jdbcstore.analytics.spark_session import end_java
 
     signal.signal(number, signal.SIG_IGN)
@@ -199,11 +199,11 @@ def _check(where: str | Configuration) -> None:
 def spark_views(
     where: str | Configuration, options: SparkOptions = _HERE, archives: Sequence[str] = ()
 ) -> Iterator[Analytics]:
-    """Open the views of a store in Spark, and ``history`` with archives."""
+    """Open the views of a store in Spark, and ``history`` if there are archives."""
     from jdbcstore import analytics
 
     if archives and options.remote is not None:
-        raise click.UsageError("archives need Java here; omit --remote")
+        raise click.UsageError("archives need Spark on this machine; omit --remote")
     with analytics.connect(spark_session(options, where), where) as views:
         for each in archives:
             views.include(_kept_messages(views.spark, each))
@@ -228,6 +228,6 @@ def _kept_messages(spark: SparkSession, folder: str) -> DataFrame:
 
 @contextmanager
 def answer(views: Analytics, query: str) -> Iterator[SparkAnswer]:
-    """Run a query in Spark; the result is valid in the block, and an error of it becomes one line."""
+    """Run a query in Spark. The result is valid inside the block; an error of the query becomes one line."""
     with views.explained(), views.picture():
         yield SparkAnswer(views.spark.sql(query))

@@ -39,14 +39,14 @@ class ExitCode(IntEnum):
     FAILED = 1, "the command failed, the schema does not match, the stores differ, or the demo lost a message"
     USAGE = 2, "invalid option, destination or message"
     CONFIGURATION = 3, "invalid URL or configuration file, or missing driver"
-    UNAVAILABLE = 4, "the database is not reachable, or refuses the login"
-    SCHEMA = 5, "the tables are missing, or are not those of ActiveMQ"
+    UNAVAILABLE = 4, "the database is not reachable, or rejects the login"
+    SCHEMA = 5, "the tables are missing, or are not ActiveMQ's"
     NOT_FOUND = 6, "not found: no message to consume, no such subscription or transaction"
     CORRUPT = 7, "some messages cannot be decoded and were skipped; the others were processed"
     LOCKED = 8, "another broker or store is the master"
-    SICK = 9, "something is wrong with the database: doctor names it"
+    SICK = 9, "the database has a problem; doctor names it"
     INTERRUPTED = 130, "interrupted from the keyboard"
-    PIPE_CLOSED = 141, "the reader of the output went away"
+    PIPE_CLOSED = 141, "the reader closed the output"
 
 
 _CODES: tuple[tuple[type[StoreError], ExitCode], ...] = (
@@ -71,7 +71,7 @@ def exit_code(error: StoreError) -> ExitCode:
 
 
 class PipeClosed(click.ClickException):
-    """The reader of the output has gone away."""
+    """The reader has closed the output."""
 
     exit_code = ExitCode.PIPE_CLOSED
 

@@ -1,4 +1,4 @@
-"""``flow``: pauses, limits and fair shares of queues that processes share."""
+"""``flow``: pauses, limits and fair shares of shared queues."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _burst = click.option(
     "--burst",
     metavar="NUMBER",
     type=int,
-    help="The claims that can be made at once; by default those of one second.",
+    help="Burst: the most claims in a moment; by default the claims of one second.",
 )
 
 
 def _rate(what: str) -> Callable[[Any], Any]:
-    said = f"The most claims of {what}, as 10/s, 100/min, 5000/h."
+    said = f"The most claims of {what} per time, such as 10/s, 100/min, 5000/h."
     return click.option("--rate", metavar="RATE", type=Parsed("rate", _per_second), help=said)
 
 
 @click.group()
 def flow() -> None:
-    """Pause queues that processes share, or limit their claims and rates.
+    """Pause shared queues, or limit their claims and rates.
 
-    The processes obey within two seconds, and at the next claim if the queue has had a setting before. None
-    of this concerns a broker.
+    Processes apply a change within two seconds, or at the next claim if the queue had a setting before.
+    Brokers ignore these settings.
     """
 
 
@@ -63,7 +63,9 @@ def list_(settings: Settings) -> None:
     settings.print_each(found, lambda: print_table("Queues", columns, rows, right=columns[2:]))
 
 
-_key = click.option("--key", metavar="KEY", help="Only messages of this key; for a queue that is shared.")
+_key = click.option(
+    "--key", metavar="KEY", help="Only messages of this key; for a queue with keys (flow share)."
+)
 
 
 @flow.command(cls=CliCommand)
@@ -71,7 +73,7 @@ _key = click.option("--key", metavar="KEY", help="Only messages of this key; for
 @_key
 @click.pass_obj
 def pause(settings: Settings, queue: Destination, key: str | None) -> None:
-    """Let nobody claim messages of QUEUE. Those that are claimed stay so."""
+    """Pause QUEUE. Messages that are already claimed stay claimed."""
     if key is None:
         _change(settings, queue, lambda found: found.pause())
     else:
@@ -83,7 +85,7 @@ def pause(settings: Settings, queue: Destination, key: str | None) -> None:
 @_key
 @click.pass_obj
 def resume(settings: Settings, queue: Destination, key: str | None) -> None:
-    """Let messages of QUEUE be claimed again, within its limits."""
+    """Resume QUEUE, within its limits."""
     if key is None:
         _change(settings, queue, lambda found: found.resume())
     else:
@@ -100,7 +102,7 @@ def resume(settings: Settings, queue: Destination, key: str | None) -> None:
 def limit(
     settings: Settings, queue: Destination, claims: int | None, rate: float | None, burst: int | None
 ) -> None:
-    """Set all limits of QUEUE: what is left out is without limit."""
+    """Set all limits of QUEUE. Limits that you omit are removed."""
     _change(settings, queue, lambda found: found.limit(claims=claims, rate=rate, burst=burst))
 
 
@@ -108,12 +110,12 @@ def limit(
 @_queue
 @click.option("--in-order", is_flag=True,
               help="Claim the next message of a key once the one before is settled.")  # fmt: skip
-@click.option("--claims", metavar="NUMBER", type=int, help="The most claims of a key at the same time.")
+@click.option("--claims", metavar="NUMBER", type=int, help="Most claims of a key at the same time.")
 @_rate("a key")
 @_burst
 @click.pass_obj
 def share(settings: Settings, /, queue: Destination, **options: Any) -> None:
-    """Have messages of QUEUE claimed by their keys, a fair share for each."""
+    """Share QUEUE fairly between the keys of its messages."""
     _change(settings, queue, lambda found: found.share(**options))
 
 
@@ -130,13 +132,13 @@ def unshare(settings: Settings, queue: Destination) -> None:
 @click.argument("key", metavar="KEY")
 @click.option("--weight", metavar="NUMBER", type=int, default=1, show_default=True,
               help="The number of claims in each round of keys.")  # fmt: skip
-@click.option("--claims", metavar="NUMBER", type=int, help="The most claims at the same time.")
+@click.option("--claims", metavar="NUMBER", type=int, help="Most claims at the same time.")
 @_rate("the key")
 @_burst
-@click.option("--paused", is_flag=True, help="Nobody claims its messages.")
+@click.option("--paused", is_flag=True, help="Pause this key.")
 @click.pass_obj
 def key(settings: Settings, /, queue: Destination, key: str, **options: Any) -> None:
-    """Set everything of a KEY of QUEUE: what is left out is as by default."""
+    """Configure KEY of QUEUE. Options that you omit return to their defaults."""
     _change_key(settings, queue, key, lambda found: found.set_key(key, **options), **options)
 
 
@@ -144,7 +146,7 @@ def key(settings: Settings, /, queue: Destination, key: str, **options: Any) -> 
 @_queue
 @click.pass_obj
 def purge(settings: Settings, queue: Destination) -> None:
-    """Remove the messages of QUEUE that nobody has claimed, while processes go on claiming."""
+    """Remove the unclaimed messages of QUEUE. Processes may continue to claim."""
     with open_claims(settings, _NAME) as claims:
         removed = claims.queue(queue).purge()
     settings.print({"queue": queue.name, "removed": removed}, f"{queue.name}: removed {counted(removed)}")
@@ -154,9 +156,10 @@ def purge(settings: Settings, queue: Destination) -> None:
 @click.argument("worker", metavar="WORKER")
 @click.pass_obj
 def release(settings: Settings, worker: str) -> None:
-    """End the lease of WORKER, as listed by status: others can claim at once what it has.
+    """End the lease of WORKER, so that other processes can claim its messages immediately.
 
-    For a process that hangs. If it works on, its claims are lost, and it begins a new lease.
+    WORKER is a name from "jdbcstore status". Use this for a process that hangs: if it continues, its claims
+    are lost, and it begins a new lease.
     """
     with open_claims(settings, _NAME) as claims:
         ended = claims.database.lease.end_those_of(worker)
@@ -184,11 +187,13 @@ def _in_words(now: FlowSettings) -> str:
     if now.claims is not None:
         parts.append(f"at most {now.claims} claims at the same time")
     if now.rate is not None:
-        parts.append(f"at most {now.rate:g} claims per second, {now.burst} at once")
+        parts.append(f"at most {now.rate:g} claims per second, in bursts of {now.burst}")
     if now.keys is not None:
         parts.append("shared by keys" if now.keys == "shared" else "shared by keys, each in order")
     if now.claims_per_key is not None:
         parts.append(f"at most {now.claims_per_key} claims of a key")
     if now.rate_per_key is not None:
-        parts.append(f"at most {now.rate_per_key:g} claims of a key per second, {now.burst_per_key} at once")
+        parts.append(
+            f"at most {now.rate_per_key:g} claims of a key per second, in bursts of {now.burst_per_key}"
+        )
     return ", ".join(parts) or "without limits"

@@ -21,28 +21,27 @@ from jdbcstore.tools.importing.replay import Count
 from jdbcstore.tools.importing.source import Findings, Source
 
 _SHOWN = 20
-"""Damages in human-readable output; all are in --json."""
+"""Most damages in human-readable output; --json has all."""
 
 
 @click.command("import", cls=CliCommand)
 @click.argument("source", metavar="SOURCE")
-@click.option("--dry-run", is_flag=True, help="Read everything, show what there is, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Read the whole source and show its contents; write nothing.")
 @click.option(
     "--keep",
     metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Keep what is left out there, as it is in the source, with a list of it: index.jsonl.",
+    help="Copy damaged records to this folder, with a list of them: index.jsonl.",
 )
 @click.pass_obj
 def import_(settings: Settings, source: str, dry_run: bool, keep: Path | None) -> int:
     """Import the messages of a stopped ActiveMQ or Artemis.
 
-    SOURCE is kahadb:FOLDER, that of the persistenceAdapter, of the job scheduler, or one above several;
-    leveldb:FOLDER or amq:FOLDER, the same of those stores; artemis:FOLDER, the data folder; or artemis:URL,
-    the database with Artemis's tables. A folder alone does, too. The store has to be empty. An interrupted
-    import continues when it is run again; rows are never overwritten, and the source is only read. What is
-    damaged is left out and named, and the exit code
-    is 7.
+    SOURCE is one of: kahadb:FOLDER, leveldb:FOLDER or amq:FOLDER, the folder of the persistenceAdapter or of
+    the job scheduler, or a parent folder of several stores; artemis:FOLDER, the data folder; artemis:URL, the
+    database with Artemis's tables. The prefix of a folder may be omitted. The store must be empty. Run an
+    interrupted import again to continue it; rows are never overwritten, and the source is only read. Damaged
+    records are skipped and listed; the exit code is then 7.
     """
     with ExitStack() as stack:
         kept = None if keep is None else stack.enter_context(KeptRecords(keep))
@@ -57,7 +56,7 @@ def import_(settings: Settings, source: str, dry_run: bool, keep: Path | None) -
         make_default_folder(configuration)
         configuration = with_locker(configuration)
         if isinstance(configuration.locker, SharedFileLockerConfig):
-            # The directory of an activemq.xml is where ActiveMQ has its files, and its lock.
+            # ActiveMQ has its files and its lock in the directory of an activemq.xml.
             directory = configuration.locker.directory or settings.database().lock_directory
             found.release_lock(Path(directory or "", LOCK_FILE))
         with advising_on_master(), progress("importing and comparing", 2 * total) as done:
@@ -112,7 +111,7 @@ def _print(source: Source, counts: list[Count], messages: int, copied: transfer.
         write_line(f"{counted(messages)} can be imported; nothing was written")
     else:
         place = printable(copied.comparison.right.place)
-        state = "compared" if copied.comparison.same else "NOT the same as what is there"
+        state = "compared" if copied.comparison.same else "NOT identical to the source"
         write_line(f"imported {counted(copied.messages)} to {place}; {counted(messages)} {state}")
 
 
@@ -121,10 +120,10 @@ def _tell(findings: Findings) -> None:
         note(text)
     if findings.kept is not None:
         count = findings.kept.count
-        records = "1 record that was left out is" if count == 1 else f"{count} records that were left out are"
+        records = "1 skipped record is" if count == 1 else f"{count} skipped records are"
         note(f"{records} in {findings.kept.folder}")
     for damage in findings.damages[:_SHOWN]:
         note(f"not imported: {damage}")
     hidden = len(findings.damages) - _SHOWN + findings.more_damages
     if hidden > 0:
-        note(f"there are {hidden} more damages; use --json for all of them")
+        note(f"{hidden} more damages are not shown; use --json for all of them")

@@ -1,4 +1,4 @@
-"""``journal``: checking, dumping, repairing and replaying a journal, and its refused messages."""
+"""``journal``: checking, dumping, repairing and replaying a journal, and its rejected messages."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ _ids = click.argument("ids", metavar="ID...", nargs=-1, required=True, type=int)
 def journal() -> None:
     """Check, dump, repair and replay the files of a journal.
 
-    FOLDER is the directory of the journal; the default is that of the configuration.
+    FOLDER is the directory of the journal; the default is the configured one.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class JournalFolder:
-    """The directory of a journal, and its backing store if the configuration names that."""
+    """The directory of a journal, with its backing store if the configuration names it."""
 
     directory: Path
     configuration: Configuration | None
@@ -86,7 +86,7 @@ class JournalFolder:
 
     @classmethod
     def find(cls, settings: Settings, folder: Path | None, *, ask_database: bool = False) -> JournalFolder:
-        """Return the folder of the argument, or else of the configuration.
+        """Return the folder of the argument, or else the configured folder.
 
         :raises click.UsageError: there is none
         """
@@ -96,8 +96,8 @@ class JournalFolder:
                 raise click.UsageError("no journal is configured; name the FOLDER of one")
             if configuration.journal.stream is not None:
                 raise click.UsageError(
-                    f"the journal is in {configuration.journal.place}, whose servers alone repair it; if they"
-                    " have lost it, jdbcstore journal adopt goes on with the database alone"
+                    f"the journal is in {configuration.journal.place}, and only its servers can repair it; "
+                    "if they lost it, run jdbcstore journal adopt to continue with the database alone"
                 )
             folder = Path(configuration.journal.directory)
         found = cls(folder, _backing_store(configuration, folder))
@@ -119,7 +119,7 @@ class JournalFolder:
         return replace(self, known=known)
 
     def refusal(self) -> StoreError | None:
-        """Return why a journal with undamaged files would not open; None if it would."""
+        """Return the reason why a journal with undamaged files would not open; None if it would open."""
         configured = self.configuration.journal if self.configuration else None
         config = replace(configured or JournalConfig(), directory=str(self.directory))
         try:
@@ -135,7 +135,7 @@ class JournalFolder:
         return Opening(self.configuration.replace(cleanup_period=0.0), read_only=True).open_database()
 
     def contents(self, files: list[SegmentFile]) -> Iterator[tuple[Record | Damage, Path]]:
-        """Yield the contents of the retained files, then those of the files that the journal still needs."""
+        """Yield the contents of the retained files, then of the files that the journal still needs."""
         paths = {file.number: file.path for file in files if not file.kept}
         for file in files:
             if file.kept:
@@ -154,7 +154,7 @@ def _backing_store(configuration: Configuration, folder: Path) -> Configuration 
 
 
 def _with_database(configuration: Configuration) -> Configuration | None:
-    """Return a configuration that reads the database; None if there is none that outlives its process."""
+    """Return a configuration that reads the database; None for a database in memory or none at all."""
     return None if configuration.data_source.url in (None, MEMORY) else replace(configuration, locker=None)
 
 
@@ -162,10 +162,10 @@ def _with_database(configuration: Configuration) -> Configuration | None:
 @_folder
 @click.pass_obj
 def check(settings: Settings, folder: Path | None) -> int:
-    """Read every file and report damage. Exits with 1 if there is any, or if the journal would not open.
+    """Read every file and report damage. Exits with 1 if a file is damaged or the journal would not open.
 
-    If the configuration names the backing store, its state is read too: only then is it known where the
-    files should begin and end. Changes nothing. While a broker is writing, the end may look torn.
+    If the configuration names the backing store, its state is read too, because only the database knows where
+    the files should begin and end. Changes nothing. While a broker is writing, the end may look torn.
     """
     if folder is None and (configuration := _in_a_stream(settings)) is not None:
         return _check_stream(settings, configuration)
@@ -195,19 +195,19 @@ def check(settings: Settings, folder: Path | None) -> int:
         print_checked(place.directory, checked, lost, refusal)
         if refused_count:
             count = counted(refused_count, "message")
-            write_line(f"the database refused {count}; list them with jdbcstore journal refused")
+            write_line(f"the database rejected {count}; list them with jdbcstore journal refused")
     return ExitCode.DONE if refusal is None and not damage else ExitCode.FAILED
 
 
 def _in_a_stream(settings: Settings) -> Configuration | None:
-    """Return the configuration if it has its journal in a stream."""
+    """Return the configuration if its journal is in a stream."""
     configuration = settings.configuration()
     journal = configuration.journal
     return None if journal is None or journal.stream is None else configuration
 
 
 def _check_stream(settings: Settings, configuration: Configuration) -> int:
-    """Read a journal in a stream as opening the store would, and report its state."""
+    """Read a journal in a stream like opening the store does, and report its state."""
     journal = configuration.journal or JournalConfig()
     refusal: StoreError | None = None
     place = JournalFolder(Path(journal.directory), _with_database(configuration))
@@ -215,7 +215,7 @@ def _check_stream(settings: Settings, configuration: Configuration) -> int:
     counted_facts, refusal = _records_in_stream(journal)
     facts |= counted_facts
     if refusal is None and place.configuration is not None:
-        refusal = place.refusal() and place.refusal()  # again: a writer may have moved on meanwhile
+        refusal = place.refusal() and place.refusal()  # again, because a writer may have continued meanwhile
     facts |= {"sound": refusal is None, "refusal": None if refusal is None else str(refusal)}
     with beside(journal, FOLDER) as kept:
         if aside := len(Refused(kept).every()):
@@ -225,20 +225,21 @@ def _check_stream(settings: Settings, configuration: Configuration) -> int:
     said = printable(f"{journal.place}: {count}, {verdict}")
     if aside:
         said += (
-            f"\nthe database refused {counted(aside, 'message')}; list them with jdbcstore journal refused"
+            f"\nthe database rejected {counted(aside, 'message')}; list them with jdbcstore journal refused"
         )
     settings.print(facts, said)
     return ExitCode.DONE if refusal is None else ExitCode.FAILED
 
 
 def _records_in_stream(journal: JournalConfig) -> tuple[dict[str, int], CorruptJournal | None]:
-    """Return how many records a stream has, the first and the last, and why others are missing."""
+    """Return the number of records in a stream, the first and the last, and the reason why others are
+    missing."""
     first_number = 0
     while True:
         facts, refusal, begins = _read_stream(journal, ignore_missing=False)
         if refusal is None or begins == first_number:
             break
-        first_number = begins  # again: a writer may have released meanwhile what was being read
+        first_number = begins  # again, because a writer may have released these records meanwhile
     if refusal is not None:
         facts, _, _ = _read_stream(journal, ignore_missing=True)
     return facts, refusal
@@ -247,7 +248,7 @@ def _records_in_stream(journal: JournalConfig) -> tuple[dict[str, int], CorruptJ
 def _read_stream(
     journal: JournalConfig, *, ignore_missing: bool
 ) -> tuple[dict[str, int], CorruptJournal | None, int]:
-    """Return what can be read of a stream, why not all, and its first record."""
+    """Return the readable part of a stream, the reason if that is not all, and its first record."""
     facts, begins = {"records": 0}, 0
     try:
         with stream_contents(journal, ignore_missing=ignore_missing) as found:
@@ -274,7 +275,7 @@ def _dump_stream(settings: Settings, configuration: Configuration) -> int:
 
 
 def _check(place: JournalFolder) -> tuple[list[CheckedFile], list[Damage]]:
-    """Return every file, and all damage, including what belongs to no existing file."""
+    """Return every file, and all damage, including damage that belongs to no existing file."""
     files = {file.path: CheckedFile(file) for file in segments(place.directory)}
     lost: list[Damage] = []
     with progress(f"checking {place.directory}", len(files)) as done:
@@ -290,7 +291,7 @@ def _check(place: JournalFolder) -> tuple[list[CheckedFile], list[Damage]]:
 
 @journal.command(cls=CliCommand)
 @_folder
-@click.option("--kept", is_flag=True, help="Include files that are only retained.")
+@click.option("--kept", is_flag=True, help="Include retained files, which the journal no longer needs.")
 @click.pass_obj
 def dump(settings: Settings, folder: Path | None, kept: bool) -> int:
     """Print the contents of each record: kinds, destinations, ids, sizes. Changes nothing."""
@@ -319,11 +320,11 @@ def dump(settings: Settings, folder: Path | None, kept: bool) -> int:
 @click.option("--cut", is_flag=True, help="Discard everything after the first damage.")
 @click.pass_obj
 def repair(settings: Settings, folder: Path | None, cut: bool) -> int:
-    """Repair a damaged journal so that it opens, with everything that can still be read.
+    """Repair a damaged journal so that it opens with all records that can still be read.
 
-    Damaged parts are left out, and what follows them is kept, unless its position is uncertain: then it is
-    discarded and reported. If the configuration names the backing store, the journal begins and ends where
-    that requires it. Every changed file is copied first. Stop the broker first. An interrupted repair
+    Stop the broker first. Damaged parts are removed. Records behind them are kept unless their position is
+    uncertain; then they are discarded and reported. If the configuration names the backing store, the journal
+    begins and ends where the database requires it. Every changed file is copied first. An interrupted repair
     can be run again. Exits with 1 if the journal still does not open.
     """
     place = JournalFolder.find(settings, folder, ask_database=True)
@@ -353,8 +354,9 @@ def repair(settings: Settings, folder: Path | None, cut: bool) -> int:
     lines.append(f"{directory}: {verdict}; {counted(done.records, 'record')}")
     if place.configuration is None:
         note(
-            "no database was asked what it has of this journal: if it ends before that now, it does not open,"
-            " and only journal repair with the configuration that names both (--config) mends that"
+            "no database was compared with this journal. If the journal now ends before the last "
+            "record in the database, it does not open until you run journal repair with a --config "
+            "that names both"
         )
     if refusal is not None:
         lines.append(f"the journal still does not open, which cannot be repaired: {refusal}")
@@ -369,14 +371,14 @@ def _numbers(directory: Path) -> set[int]:
 @journal.command(cls=CliCommand)
 @click.pass_obj
 def members(settings: Settings) -> None:
-    """Show the brokers that follow the journal's stream, each with a database of its own, and their lag."""
+    """Show the brokers that follow the journal's stream with databases of their own, and their lag."""
     configuration = _in_a_stream(settings)
     if configuration is None or configuration.journal is None:
         raise click.UsageError("no journal in a stream is configured; name the configuration with --config")
     if not configuration.journal.replicated:
         raise click.UsageError(
-            f"the brokers of {configuration.journal.place} share one database: replicated is not set, and no"
-            " broker follows the stream"
+            f"the brokers of {configuration.journal.place} share one database, because replicated is "
+            "not set; no broker follows the stream"
         )
     from jdbcstore.journal.stream.members import group
 
@@ -400,14 +402,16 @@ def members(settings: Settings) -> None:
 
 
 @journal.command(cls=CliCommand)
-@click.option("--force", is_flag=True, help="Also if another broker has more records, which are lost then.")
+@click.option(
+    "--force", is_flag=True, help="Proceed even if another broker has more records, which are then lost."
+)
 @click.pass_obj
 def adopt(settings: Settings, force: bool) -> None:
-    """Go on with the database alone after the journal's stream, or a part of it, was lost.
+    """Continue with the database alone after the journal's stream, or a part of it, was lost.
 
-    What is left of the stream is applied to the database; then the stream begins behind its last record.
-    Run it with the configuration of the broker whose database has the most records, which it checks, while
-    this broker is stopped. Databases of other brokers get copies where they lack something.
+    The rest of the stream is applied to the database; then the stream begins behind its last record. Stop the
+    broker whose database has the most records, and run this command with its configuration; the command
+    checks that. Databases of other brokers get copies if records are missing there.
     """
     from jdbcstore.stores.replicated.adopting import adopt as adopt_stream
 
@@ -416,8 +420,8 @@ def adopt(settings: Settings, force: bool) -> None:
     others = {one.node: one.applied for one in done.others}
     facts = {"stream": done.place, "applied": done.applied, "replayed": done.replayed, "others": others}
     lines = [
-        f"{done.place} goes on behind record {done.applied}; {counted(done.replayed, 'record')} of it were"
-        " applied first",
+        f"{done.place} continues behind record {done.applied}; {counted(done.replayed, 'record')} "
+        "of it were applied first",
         *(f"the broker {name} has records up to {applied}" for name, applied in others.items()),
     ]
     settings.print(facts, "\n".join(map(printable, lines)))
@@ -425,7 +429,7 @@ def adopt(settings: Settings, force: bool) -> None:
 
 def _state_of(member: Member) -> str:
     if not member.is_alive:
-        return f"not heard of for {member.silent:.0f} s"
+        return f"silent for {member.silent:.0f} s"
     if member.wants:
         return f"fetching a copy: {member.fetched} %"
     return member.trouble or ("has everything" if member.is_complete else "catches up")
@@ -436,7 +440,7 @@ def _state_of(member: Member) -> str:
 def replay(settings: Settings) -> None:
     """Write the contents of the configured journal to its database, which is the whole store afterwards.
 
-    This is what starting and stopping a broker does, but no client is served.
+    Starting and stopping a broker does the same, but this command serves no client.
     """
     configuration = settings.configuration()
     if configuration.journal is None and not any(one.journal for one in configuration.stores):
@@ -459,9 +463,9 @@ def replay(settings: Settings) -> None:
 @_folder
 @click.pass_obj
 def refused(settings: Settings, folder: Path | None) -> None:
-    """List messages that the database refused.
+    """List messages that the database rejected.
 
-    They are kept in the journal's folder, and do not hold up other messages. Use --json for their contents.
+    They are kept in the journal's folder, and do not delay other messages. Use --json for their contents.
     """
     configured = None if folder is not None else _in_a_stream(settings)
     if configured is not None and configured.journal is not None:
@@ -483,7 +487,7 @@ def refused(settings: Settings, folder: Path | None) -> None:
         print_table("", columns, rows, right=("id", "size"))
     for one in found:
         write_line(printable(f"{one.sequence}: {'update; ' if one.is_update else ''}{one.reason}"))
-    write_line(printable(f"{directory}: {counted(len(found), 'message')} refused by the database"))
+    write_line(printable(f"{directory}: {counted(len(found), 'message')} rejected by the database"))
 
 
 def _refused_facts(one: RefusedMessage) -> dict[str, Any]:
@@ -506,7 +510,7 @@ def _refused_facts(one: RefusedMessage) -> dict[str, Any]:
 @_ids
 @click.pass_obj
 def retry(settings: Settings, ids: tuple[int, ...]) -> None:
-    """Store refused messages again, after all others of their destinations.
+    """Store rejected messages again, after all others of their destinations.
 
     First fix the cause, such as a column that is too short, and stop the broker.
     """
@@ -516,7 +520,7 @@ def retry(settings: Settings, ids: tuple[int, ...]) -> None:
             stored = None if reference is None else reference.sequence
             outcome = f"stored with the ID {stored}"
             if stored is None:
-                outcome = "refused again; jdbcstore journal refused shows the reason"
+                outcome = "rejected again; jdbcstore journal refused shows the reason"
             settings.print({"id": sequence, "stored": stored}, f"{sequence}: {outcome}")
 
 
@@ -524,7 +528,7 @@ def retry(settings: Settings, ids: tuple[int, ...]) -> None:
 @_ids
 @click.pass_obj
 def drop(settings: Settings, ids: tuple[int, ...]) -> None:
-    """Remove refused messages permanently."""
+    """Remove rejected messages permanently."""
     with settings.open() as store:
         for sequence in ids:
             _owner(store, sequence).drop_refused(sequence)
@@ -532,7 +536,7 @@ def drop(settings: Settings, ids: tuple[int, ...]) -> None:
 
 
 def _owner(store: Store, sequence: int) -> JournaledStore:
-    """Return the store that has a refused message with this ID; each of several stores has its own IDs."""
+    """Return the store that has a rejected message with this ID; each of several stores has its own IDs."""
     routes = getattr(store, "routes", None)
     found = [
         one
@@ -540,6 +544,6 @@ def _owner(store: Store, sequence: int) -> JournaledStore:
         if isinstance(one, JournaledStore) and any(sequence == each.sequence for each in one.refused())
     ]
     if len(found) != 1:
-        problem = "no refused message" if not found else "a refused message in each of several stores"
+        problem = "no rejected message" if not found else "a rejected message in each of several stores"
         raise click.UsageError(f"there is {problem} with the ID {sequence}")
     return found[0]

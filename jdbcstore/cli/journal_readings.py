@@ -1,4 +1,4 @@
-"""The words of ``journal check`` and ``journal dump``: a journal's files, their damage, and its records."""
+"""Output of ``journal check`` and ``journal dump``: a journal's files, their damage, and its records."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _KINDS = {
     OPERATE: "operate",
 }
 _SHOWN = 3
-"""Destinations of a record in human-readable output, which is truncated; use --json for all of them."""
+"""Most destinations of a record in human-readable output; --json has all of them."""
 
 
 def damage_sentence(damage: Damage) -> str:
     """Describe damage and the records that it cost."""
     where = f"segment {damage.segment} at {damage.offset}: {damage.reason}"
     if damage.torn:
-        return f"{where}; nothing that was acknowledged is lost, and opening the journal truncates it"
+        return f"{where}; no acknowledged message is lost; the journal is truncated there when it opens"
     if not damage.number:
         return f"{where}; the number of lost records is unknown"
     if damage.next_number is None:
@@ -61,7 +61,7 @@ class CheckedFile:
     damages: list[Damage] = field(default_factory=list)
 
     def add(self, found: Record | Damage) -> None:
-        """Count a record, or keep a damage."""
+        """Count a record, or add a damage."""
         if isinstance(found, Record):
             self.records += 1
             self.first = self.first or found.number
@@ -71,7 +71,7 @@ class CheckedFile:
 
     @property
     def state(self) -> str:
-        """A word for what was read."""
+        """The state of the file in a word."""
         if any(not damage.torn for damage in self.damages):
             return "damaged"
         return "torn" if self.damages else "kept" if self.file.kept else "sound"

@@ -1,4 +1,4 @@
-"""The base of the live views of ``top``: read again and again, and at once if asked."""
+"""The base of the live views of ``top``, which read periodically and on demand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.app import App
 
 
 class LiveView(App[None]):
-    """A view that is read at intervals.
+    """A view that reads at intervals.
 
     :param period: seconds between readings
     """
@@ -26,7 +26,7 @@ class LiveView(App[None]):
         self._wanted.set()
 
     async def follow(self) -> None:
-        """Read, for as long as the view is shown."""
+        """Read while the view is shown."""
         while True:
             self._wanted.clear()
             await self.read()
@@ -34,5 +34,5 @@ class LiveView(App[None]):
                 await asyncio.wait_for(self._wanted.wait(), self._period)
 
     async def read(self) -> None:
-        """Read once, and show what was found or why that failed."""
+        """Read once, and show the result or the error."""
         raise NotImplementedError

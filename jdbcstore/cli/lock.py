@@ -37,7 +37,7 @@ def _released(facts: dict[str, Any]) -> str:
     holder = printable(str(facts["holder"]))
     if facts["released"]:
         return f"released the lock of {holder}"
-    return f"{holder} holds the lock for as long as it runs" if facts["holder"] else "nobody holds the lock"
+    return f"{holder} holds the lock for as long as it runs" if facts["holder"] else "the lock is free"
 
 
 def _facts(place: str, view: LockView) -> dict[str, Any]:
@@ -54,19 +54,19 @@ def _facts(place: str, view: LockView) -> dict[str, Any]:
 
 def _print(facts: dict[str, Any]) -> None:
     write_line(f"store    {printable(facts['url'])}")
-    holder = "nobody"
+    holder = "none"
     if facts["holder"]:
         holder = holder_text(facts["holder"], facts["leased"], facts["expires"])
     write_line(f"holder   {holder}")
     if facts["database_time"] is not None:
         ahead = "ahead of" if facts["skew_ms"] >= 0 else "behind"
         write_line(f"clock    this machine is {abs(facts['skew_ms']) / 1000:.3f} s {ahead} the database")
-    epoch = "none: jdbcstore was never the master here" if facts["epoch"] is None else facts["epoch"]
+    epoch = "none: jdbcstore has never been the master here" if facts["epoch"] is None else facts["epoch"]
     write_line(f"epoch    {epoch}")
 
 
 def holder_text(holder: str, leased: bool, expires_ms: int | None) -> str:
-    """Describe the holder of a lock and its expiry; the lock on a file or a row has none."""
+    """Describe the holder of a lock and its expiry; the lock on a file or a row does not expire."""
     if expires_ms is None:
         return f"{printable(holder)}, for as long as it runs"
     return f"{printable(holder)}, {'until' if leased else 'expired'} {local_time(expires_ms)}"
@@ -77,7 +77,7 @@ def holder_text(holder: str, leased: bool, expires_ms: int | None) -> str:
 @click.option("--holder", metavar="NAME", help="Wait for this broker instead of any.")
 @click.pass_obj
 def wait_master(settings: Settings, timeout: float | None, holder: str | None) -> None:
-    """Wait until a broker holds the lock, and so is the master."""
+    """Wait until a broker is the master."""
     deadline = float("inf") if timeout is None else time.monotonic() + timeout
     noted: set[str] = set()
     while True:
@@ -97,7 +97,7 @@ def _look(settings: Settings, noted: set[str]) -> dict[str, Any] | None:
         with settings.open_database(read_only=True, warns=False) as store:
             return _facts(store.place, settings.lock(store))
     except AuthenticationFailed:
-        raise  # waiting does not help
+        raise  # waiting does not change that
     except (StoreUnavailable, SchemaError) as error:
         if not noted:
             note(f"waiting: {error}")

@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 
 _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
-"""Attributes of every log record; all others were given as ``extra``."""
+"""Attributes of every log record; all others come from ``extra``."""
 
 
 class _Formatter(logging.Formatter):

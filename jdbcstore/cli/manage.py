@@ -1,4 +1,4 @@
-"""``manage``: operations of the broker that serves the store, which nothing else can do."""
+"""``manage``: operations of a running broker."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from jdbcstore.message.selector import Selector
 
 @click.group()
 def manage() -> None:
-    """Control the broker that serves the store.
+    """Control the running broker.
 
-    It must have been started with --health. JDBCSTORE_BROKER_LOGIN is USER:PASSWORD, if it has users.
+    The broker must have been started with --health. If it has users, set JDBCSTORE_BROKER_LOGIN to
+    USER:PASSWORD.
     """
 
 
@@ -74,7 +75,7 @@ def _chosen(
 @_queue_argument
 @click.pass_obj
 def pause(settings: Settings, queue: Destination) -> None:
-    """Stop the deliveries of a queue; producers go on."""
+    """Pause deliveries of a queue. Producers can still send."""
     _broker(settings).call("pause", queue)
     settings.print({"queue": str(queue), "is_paused": True}, f"paused {printable(str(queue))}")
 
@@ -83,7 +84,7 @@ def pause(settings: Settings, queue: Destination) -> None:
 @_queue_argument
 @click.pass_obj
 def resume(settings: Settings, queue: Destination) -> None:
-    """Start the deliveries of a queue again."""
+    """Resume deliveries of a queue."""
     _broker(settings).call("resume", queue)
     settings.print({"queue": str(queue), "is_paused": False}, f"resumed {printable(str(queue))}")
 
@@ -91,10 +92,10 @@ def resume(settings: Settings, queue: Destination) -> None:
 @manage.command(cls=CliCommand)
 @_choosing
 @every_option
-@click.option("--to", required=True, type=TARGET, metavar="DEST", help="Where they go.")
+@click.option("--to", required=True, type=TARGET, metavar="DEST", help="Destination to move them to.")
 @click.pass_obj
 def move(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
-    """Move messages that no consumer has to another destination, in one transaction each."""
+    """Move messages to another destination, each in a transaction; messages with a consumer stay."""
     acted = _broker(settings).act("move", queue, to=to, **_chosen(**given))
     text = f"moved {counted(acted.count)} from {printable(str(queue))} to {printable(str(to))}"
     _report(settings, "moved", acted, text)
@@ -103,7 +104,7 @@ def move(settings: Settings, /, queue: Destination, to: Destination, **given: An
 def _report(settings: Settings, done: str, acted: OperationOutcome, text: str) -> None:
     settings.print({done: acted.count, "left": acted.left}, text)
     if acted.is_stopped:
-        note("an administrator has stopped it before its end")
+        note("an administrator stopped the operation before its end")
     if acted.left:
         note(f"{counted(acted.left)} left: consumers or transactions have them")
 
@@ -111,10 +112,10 @@ def _report(settings: Settings, done: str, acted: OperationOutcome, text: str) -
 @manage.command(cls=CliCommand)
 @_choosing
 @every_option
-@click.option("--to", required=True, type=TARGET, metavar="DEST", help="Where the copies go.")
+@click.option("--to", required=True, type=TARGET, metavar="DEST", help="Destination to send the copies to.")
 @click.pass_obj
 def copy(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
-    """Send copies of messages to another destination; the messages stay."""
+    """Send copies of messages to another destination."""
     count = _broker(settings).act("copy", queue, to=to, **_chosen(**given)).count
     settings.print(
         {"copied": count}, f"copied {counted(count)} from {printable(str(queue))} to {printable(str(to))}"
@@ -125,9 +126,9 @@ def copy(settings: Settings, /, queue: Destination, to: Destination, **given: An
 @_choosing
 @click.pass_obj
 def remove(settings: Settings, /, queue: Destination, **given: Any) -> None:
-    """Remove some messages that no consumer has: name an ID, a selector or a number.
+    """Remove messages by ID, selector or number; messages with a consumer stay.
 
-    To remove all of them, use "jdbcstore purge".
+    To remove all messages, use "jdbcstore purge".
     """
     if not any(given.values()):
         raise click.UsageError("name --id, --selector or --limit; to remove all, use jdbcstore purge")
@@ -145,10 +146,10 @@ def remove(settings: Settings, /, queue: Destination, **given: Any) -> None:
 def change(
     settings: Settings, /, queue: Destination, priority: int | None, ttl: int | None, **given: Any
 ) -> None:
-    """Replace messages by new ones with another priority or expiration, last in the queue."""
+    """Replace messages by new ones with another priority or expiration, at the end of the queue."""
     fields = {"priority": priority, "ttl_ms": None if ttl is None else 1000 * ttl, **_chosen(**given)}
     if priority is None and ttl is None:
-        raise click.UsageError("nothing is to be changed; give --priority or --ttl")
+        raise click.UsageError("nothing to change; give --priority or --ttl")
     acted = _broker(settings).act("change", queue, **fields)
     _report(settings, "changed", acted, f"changed {counted(acted.count)} of {printable(str(queue))}")
 
@@ -157,7 +158,7 @@ def change(
 @destination_argument
 @click.pass_obj
 def delete(settings: Settings, destination: Destination) -> None:
-    """Remove a queue with its messages, or a topic with its durable subscriptions.
+    """Delete a queue with its messages, or a topic with its durable subscriptions.
 
     It must not have consumers.
     """
@@ -165,24 +166,26 @@ def delete(settings: Settings, destination: Destination) -> None:
     text = f"deleted {printable(str(destination))} with {counted(acted.count)}"
     settings.print({"deleted": str(destination), "removed": acted.count, "left": acted.left}, text)
     if acted.left:
-        note(f"{counted(acted.left)} left, in a destination of the same name: producers go on")
+        note(
+            f"{counted(acted.left)} left, in a new destination of the same name, because producers still send"
+        )
 
 
 @manage.command("reset-counters", cls=CliCommand)
 @click.argument("destination", metavar="[DEST]", required=False, type=DESTINATION)
 @click.pass_obj
 def reset_counters(settings: Settings, destination: Destination | None) -> None:
-    """Have the counters of a destination, or of all, begin at 0 again; not those of metrics."""
+    """Reset the counters of DEST, or of all destinations. Prometheus metrics are not reset."""
     broker = _broker(settings)
     broker.call("reset_all") if destination is None else broker.call("reset", destination)
     name = "all" if destination is None else str(destination)
-    settings.print({"reset": name}, f"the counters of {printable(name)} begin at 0 again")
+    settings.print({"reset": name}, f"reset the counters of {printable(name)}")
 
 
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def connections(settings: Settings) -> None:
-    """List the clients that are connected."""
+    """List connected clients."""
     found = _broker(settings).call("connections")
     names = ("id", "client id", "user", "peer", "protocol", "consumers", "in flight")
     keys = ("id", "client_id", "user", "peer", "protocol", "consumers", "in_flight")
@@ -193,7 +196,7 @@ def connections(settings: Settings) -> None:
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def operations(settings: Settings) -> None:
-    """List operations on messages that are under way, and the last ones that have ended."""
+    """List running operations on messages, and the last finished ones."""
     found = _broker(settings).call("operations")
     names = ("id", "operation", "destination", "user", "began", "looked at", "of", "done", "state")
     rows = [
@@ -222,9 +225,9 @@ def _state(one: dict[str, Any]) -> str:
 @destination_argument
 @click.pass_obj
 def create(settings: Settings, destination: Destination) -> None:
-    """Have a queue or topic exist before anybody uses it.
+    """Create a queue or topic.
 
-    It is forgotten again when it was empty and unused for a minute.
+    It is removed again after a minute without messages or clients.
     """
     _broker(settings).call("create", destination)
     settings.print({"created": str(destination)}, f"created {printable(str(destination))}")
@@ -233,7 +236,7 @@ def create(settings: Settings, destination: Destination) -> None:
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def scheduled(settings: Settings) -> None:
-    """List the messages that are sent later, the next ones first, at most 1,000."""
+    """List scheduled messages, the next first, at most 1,000."""
     found = _broker(settings).call("scheduled", limit=1000)
     rows = [
         (local_time(one["at_ms"]), *(printable(str(one[key])) for key in ("destination", "repeats", "id")))
@@ -247,7 +250,7 @@ def scheduled(settings: Settings) -> None:
 @click.argument("message", metavar="ID")
 @click.pass_obj
 def cancel(settings: Settings, message: str) -> None:
-    """Cancel a scheduled message with its repetitions."""
+    """Cancel a scheduled message and its repetitions."""
     acted = OperationOutcome(**_broker(settings).call("cancel_scheduled", message))
     settings.print({"cancelled": acted.count}, f"cancelled {counted(acted.count)}")
 
@@ -256,17 +259,17 @@ def cancel(settings: Settings, message: str) -> None:
 @click.argument("message", metavar="ID")
 @click.pass_obj
 def send_now(settings: Settings, message: str) -> None:
-    """Send a scheduled message at once, as if it were due."""
+    """Send a scheduled message immediately."""
     acted = OperationOutcome(**_broker(settings).call("send_scheduled", message))
     settings.print({"sent": acted.count}, f"sending {counted(acted.count)} now")
 
 
 @manage.command(cls=CliCommand)
-@click.option("--search", metavar="TEXT", help="Only lines that contain this.")
+@click.option("--search", metavar="TEXT", help="Only lines that contain this text.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Lines.")
 @click.pass_obj
 def log(settings: Settings, search: str | None, limit: int) -> None:
-    """Show the last lines of the broker's log and audit log, the last one first."""
+    """Show the last lines of the broker's log and audit log, the newest first."""
     found = _broker(settings).call("log", search=search, limit=limit)
     rows: list[tuple[str, ...]] = [
         (local_time(one["time_ms"]), one["level"], printable(one["logger"]), printable(one["text"]))
@@ -295,7 +298,7 @@ def users(settings: Settings) -> None:
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def configuration(settings: Settings) -> None:
-    """Show the options that are in effect in the broker, without secrets."""
+    """Show the options in effect in the broker, without secrets."""
     found = _broker(settings).call("configuration")
     names = ("option", "value", "source")
     rows = [
@@ -308,7 +311,7 @@ def configuration(settings: Settings) -> None:
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def alarms(settings: Settings) -> None:
-    """List what is wrong, the worst first, each with what to do."""
+    """List problems of the broker with advice, the most severe first."""
     found = _broker(settings).call("alarms")
     rows: list[tuple[str, ...]] = [(one["level"], alarm_line(one)) for one in found]
     settings.print_each(found, lambda: print_table("Alarms", ("level", "alarm"), rows))
@@ -318,7 +321,7 @@ def alarms(settings: Settings) -> None:
 @click.argument("operation", metavar="ID")
 @click.pass_obj
 def stop(settings: Settings, operation: str) -> None:
-    """Have an operation end that is under way; what it has done stays done."""
+    """Stop a running operation. Finished work is kept."""
     _broker(settings).call("stop_operation", operation)
     settings.print({"stopped": operation}, f"stopping the operation {printable(operation)}")
 
@@ -327,7 +330,7 @@ def stop(settings: Settings, operation: str) -> None:
 @click.argument("connection", metavar="ID")
 @click.pass_obj
 def drop(settings: Settings, connection: str) -> None:
-    """Close the connection of a client; its unacknowledged messages go to others."""
+    """Close the connection of a client. Its unacknowledged messages go to other consumers."""
     _broker(settings).call("drop", connection)
     settings.print({"dropped": connection}, f"dropped {printable(connection)}")
 
@@ -337,7 +340,7 @@ def drop(settings: Settings, connection: str) -> None:
 def checkpoint(settings: Settings) -> None:
     """Write the journal's contents to the database, and wait for it."""
     _broker(settings).call("checkpoint")
-    settings.print({"checkpoint": True}, "what was in the journal is in the database")
+    settings.print({"checkpoint": True}, "the contents of the journal are in the database")
 
 
 @manage.command("hand-over", cls=CliCommand)
@@ -345,7 +348,7 @@ def checkpoint(settings: Settings) -> None:
 def hand_over(settings: Settings) -> None:
     """Make another broker the master.
 
-    Without one that waits for the lock, there is no service for 15 seconds.
+    If no other broker waits for the lock, there is no service for 15 seconds.
     """
     _broker(settings).call("hand_over")
     settings.print({"handed_over": True}, "the lock is being released; wait with jdbcstore wait-master")

@@ -25,7 +25,7 @@ from jdbcstore.message.message import BodyType
 from jdbcstore.message.readable import text_of_bytes
 
 _EXCERPT = 200
-"""Characters of a table cell, at most."""
+"""Most characters of a table cell."""
 
 
 def messages_of(store: Store, destination: Destination) -> MessageStore:
@@ -50,7 +50,7 @@ class CorruptMessages:
 
 
 Printer = Callable[[Sequence[Facts]], None]
-"""Prints the next messages."""
+"""A function that prints the next messages."""
 
 
 def body_text(facts: Facts, *, as_hex: bool = False) -> str:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def migrate(settings: Settings, target: str, dry_run: bool, sql: bool) -> None:
     """Migrate the tables of any ActiveMQ or jdbcstore version.
 
-    Every row is kept. '--to activemq' returns to ActiveMQ's own tables. Stop everything that uses the
-    tables first. An interrupted migration continues when it is run again.
+    Every row is kept. '--to activemq' returns to ActiveMQ's own tables. Stop all programs that use the tables
+    first. Run an interrupted migration again to continue it.
     """
     from jdbcstore.database.migrations import migration_of
 
@@ -72,7 +72,7 @@ def _facts(database: Database, migration: Migration, *, done: bool) -> dict[str,
 
 
 def _announce(database: Database, migration: Migration) -> None:
-    """Print the plan before it is run, with its effect on large tables."""
+    """Print the plan before running it, with its effect on large tables."""
     if not migration.is_needed:
         write_line(f"{printable(database.place)} is at {migration.target.id}: nothing to do")
         return
@@ -95,8 +95,8 @@ def _announce(database: Database, migration: Migration) -> None:
     )
     if migration.forgotten:
         note(
-            f"{counted(migration.forgotten, 'acknowledgement')} beyond a gap will be lost: those messages are"
-            " delivered again to their subscriptions; no message is lost"
+            f"{counted(migration.forgotten, 'acknowledgement')} out of order will be lost, so these "
+            "messages are delivered again to their subscriptions; no message is lost"
         )
 
 
@@ -166,6 +166,8 @@ def check(settings: Settings) -> int:
                 write_line(f"{name:9}  {printable(text)}")
         for text in report.notes:
             write_line(f"different  {printable(text)}; left unchanged")
-        verdict = "matches" if report.fits else "does not match; jdbcstore migrate adds what is missing"
+        verdict = (
+            "matches" if report.fits else "does not match; run jdbcstore migrate to add the missing parts"
+        )
         write_line(f"{printable(database.place)} {verdict}")
     return ExitCode.DONE if report.fits else ExitCode.FAILED

@@ -24,7 +24,7 @@ _URL = re.compile(r"[A-Za-z][\w+.-]*:.+")
 
 
 class Parsed(click.ParamType[T], Generic[T]):
-    """A parameter type with a parsing function, whose errors become usage errors."""
+    """A parameter type with a parsing function; errors of the function become usage errors."""
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
         self.name = name
@@ -54,8 +54,8 @@ def _target(text: str) -> Destination:
         raise ValueError(f"{destination} is a pattern that matches many destinations; name one of them")
     if destination.is_temporary:
         raise ValueError(
-            f"{destination} is temporary: it ends with the connection of the client that created it, and"
-            " nobody could consume the message from a store; name a queue or a topic"
+            f"{destination} is temporary: it ends with the connection of the client that created it, "
+            "so the message could not be consumed from a store; name a queue or a topic"
         )
     return destination
 
@@ -85,18 +85,18 @@ def _milliseconds(text: str) -> int:
 
 def _selector(text: str) -> Selector:
     if not text.strip():
-        raise ValueError("it is empty, and would match every message; leave the option out for that")
+        raise ValueError("it is empty, and would match every message; omit the option for that")
     return Selector(text)
 
 
 DESTINATION = Parsed("destination", _destination)
 """``queue://X``, ``topic://X``, or the bare name of a queue; may contain wildcards."""
 TARGET = Parsed("destination", _target)
-"""A destination that messages can be sent to: no wildcards, not temporary."""
+"""A destination to send to: no wildcards, not temporary."""
 SELECTOR = Parsed("selector", _selector)
 """A JMS selector."""
 FOLDER = Parsed("folder", _folder)
-"""A folder: its path, or as a string the URL of one on a file system of Spark's."""
+"""A folder: a local path, or the URL of a folder on a file system that Spark knows, as a string."""
 STORE = Parsed("store", store_named)
 """A store: a URL, or a configuration file that names one."""
 TIME = Parsed("time", _milliseconds)
@@ -104,7 +104,7 @@ TIME = Parsed("time", _milliseconds)
 
 
 def refuse_store_options(settings: Settings) -> None:
-    """Fail if ``--url`` or ``--config`` is given to a command whose arguments name its stores."""
+    """Fail if ``--url`` or ``--config`` is given to a command that takes its stores as arguments."""
     if settings.url is not None or settings.config is not None:
         raise click.UsageError("this command takes its stores as arguments; omit --url and --config")
 
@@ -126,10 +126,10 @@ subscription_options = all_of(
 )  # fmt: skip
 """``client_id`` and ``subscription``, which together name a durable subscription."""
 every_option = click.option("--all", "every", is_flag=True, help="All messages.")
-"""For commands that change messages: an empty list of IDs, as a shell or program makes it, is not all."""
+"""For commands that change messages: an empty list of IDs, which a script may pass, must not mean all."""
 
 
 def check_chosen(*chosen: object, every: bool) -> None:
-    """Make sure that a command that changes messages names some, or says that it is for all."""
+    """Make sure that a command that changes messages selects some, or has ``--all``."""
     if not any(chosen) and not every:
-        raise click.UsageError("no message is chosen; name an option that chooses some, or --all")
+        raise click.UsageError("no message is selected; give an option that selects some, or --all")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PIPE_WIDTH = 160
 _MIN_COLUMN_WIDTH = 12
-"""Characters; in a narrower column words would be broken."""
+"""Characters. A narrower column would break words."""
 
 
 def prepare_streams() -> None:
@@ -46,12 +46,12 @@ def print_json(values: Iterable[object]) -> None:
 
 
 def note(text: str) -> None:
-    """Write one line to stderr, for the user rather than for a program."""
+    """Write one line for the user to stderr."""
     click.echo(f"jdbcstore: {printable(text)}", err=True)
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Escape everything that could control a terminal, except the characters in ``keep``."""
+    """Escape characters that could control a terminal, except those in ``keep``."""
     if text.isprintable():
         return text
     return "".join(c if c in keep or c.isprintable() else repr(c)[1:-1] for c in text)
@@ -60,7 +60,7 @@ def printable(text: str, *, keep: str = "") -> str:
 def console() -> Console:
     """Return a console as wide as the terminal; into a pipe, as wide as COLUMNS, else 160 characters.
 
-    A reader of a pipe that goes away causes a BrokenPipeError, as with any other output.
+    A closed pipe raises BrokenPipeError, as with any other output.
     """
     from rich.console import Console
 
@@ -84,7 +84,7 @@ def print_table(
 ) -> None:
     """Print a table, under a title unless that is empty; the columns in ``right`` are right-justified.
 
-    If columns would become so narrow that words are broken, each row becomes a paragraph.
+    If narrow columns would break words, each row becomes a paragraph.
     """
     table = new_table()
     for name in columns:

@@ -1,4 +1,4 @@
-"""Readings of a broker that serves: its destinations, and their rates since the reading before."""
+"""Readings of a running broker: its destinations, and their rates since the previous reading."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A destination as :class:`~jdbcstore.broker.management.views.DestinationView` has it, with its rates.
+    """A destination with its rates; the other fields are from
+    :class:`~jdbcstore.broker.management.views.DestinationView`.
 
-    A rate is messages per second; None without an earlier reading, or if the counter began again.
+    A rate is messages per second; None without an earlier reading, or if the counter was reset.
     """
 
     destination: str
@@ -40,7 +41,7 @@ class Whole:
 
     name: str
     title: str
-    """Its name among people."""
+    """Display name."""
     database: str
     environment: str
     color: str
@@ -63,7 +64,7 @@ class TopReading:
     time_ms: int
     broker: Whole
     alarms: tuple[dict[str, Any], ...]
-    """As :class:`~jdbcstore.broker.management.alarms.Alarm` has each, the worst first."""
+    """The fields of each :class:`~jdbcstore.broker.management.alarms.Alarm`, the most severe first."""
     total: int
     rows: tuple[Row, ...]
 
@@ -84,7 +85,7 @@ def _count(value: int | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Return a rate with one decimal where that says something."""
+    """Format a rate, with one decimal if it is small."""
     if value is None:
         return "-"
     return f"{value:.1f}" if 0 < value < 100 else f"{value:.0f}"
@@ -98,7 +99,7 @@ class TopColumn:
     name: str
     """The field of a row."""
     sort: str
-    """Column by which the broker sorts instead."""
+    """The broker's column for this order, if it is another one."""
     text: Callable[[Any], str] = _count
 
 
@@ -119,7 +120,7 @@ NUMBERS = TITLES[1:]
 
 
 def broker_lines(broker: Whole) -> tuple[str, str, str]:
-    """Return the lines above the table: which broker it is, its mastership, and its rates."""
+    """Return the lines above the table: the broker, its mastership, and its rates."""
     environment = f"{broker.environment}  " if broker.environment else ""
     since = "" if broker.master_since is None else f" since {local_time(broker.master_since)}"
     epoch = "" if broker.epoch is None else f"  epoch {broker.epoch}"
@@ -137,7 +138,7 @@ def broker_lines(broker: Whole) -> tuple[str, str, str]:
 
 
 def alarm_line(alarm: Mapping[str, Any]) -> str:
-    """Return an alarm in words, and what to do."""
+    """Format an alarm with its advice."""
     names = ", ".join(name.partition("://")[2] for name in alarm["names"])
     more = f"and {alarm['more']} more" if alarm["more"] else ""
     said = " ".join(filter(None, (alarm["text"], names, more, alarm["after"])))
@@ -145,13 +146,13 @@ def alarm_line(alarm: Mapping[str, Any]) -> str:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Return the texts of a row, a name escaped so that it cannot control a terminal."""
+    """Return the cells of a row; names are escaped so that they cannot control a terminal."""
     name, *others = (column.text(getattr(row, column.name)) for column in COLUMNS)
     return (f"{printable(name)}{' (paused)' if row.is_paused else ''}", *others)
 
 
 def remainder(reading: TopReading) -> str:
-    """Return the number of destinations, how many of them are not shown, and as of when."""
+    """Return the total number of destinations, the number shown, and the time of the reading."""
     shown = len(reading.rows)
     whole = f"{reading.total} destination{'' if reading.total == 1 else 's'}"
     count = whole if shown == reading.total else f"{shown} of {whole}"
@@ -162,14 +163,14 @@ def remainder(reading: TopReading) -> str:
 class TopSelection:
     """The destinations to show, and their order.
 
-    Of more destinations than ``limit``, those are shown which the broker sorts first. It does not know rates
-    and ages: by those, it sorts by all messages until now, and by size.
+    If there are more than ``limit``, the broker sorts them and returns the first ones. It does not know rates
+    or ages, so it sorts by the total number of messages instead of a rate, and by size instead of an age.
     """
 
     column: TopColumn = COLUMNS[1]
     descending: bool = True
     text: str = ""
-    """Part of a destination's name, in any case of letters."""
+    """Part of a destination's name, ignoring case."""
     limit: int = 200
 
     def query(self) -> dict[str, Any]:
@@ -179,7 +180,7 @@ class TopSelection:
         return {**asked, "search": self.text or None}
 
     def arranged(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
-        """Return rows in this order: by name if they are equal, and last without a value."""
+        """Return rows in this order; equal rows by name, rows without a value last."""
 
         def value(row: Row) -> Any:
             return getattr(row, self.column.name)
@@ -191,13 +192,13 @@ class TopSelection:
 
 
 Counts = Mapping[tuple[str, ...], int]
-"""Counters of one moment, by destination and name; those of the broker have no destination."""
+"""Counters of one moment, by destination and name; counters of the broker have no destination."""
 
 
 class Rates:
     """Differences per second between two readings.
 
-    :param period: seconds between readings. One that follows sooner has the rates since the last but one
+    :param period: seconds between readings. An earlier reading has the rates since the last but one
     """
 
     def __init__(self, period: float) -> None:
@@ -205,12 +206,12 @@ class Rates:
         self.forget()
 
     def forget(self) -> None:
-        """Begin again: the next reading has no rates."""
+        """Forget the previous readings, so that the next reading has no rates."""
         self._last: tuple[float, Counts] | None = None
         self._base: tuple[float, Counts] | None = None
 
     def since(self, now: float, counts: Counts) -> dict[tuple[str, ...], float]:
-        """Return the differences of those that were there before."""
+        """Return the differences of the counters that existed before."""
         last = self._last
         if last is None or now - last[0] >= self._period / 2:
             self._base, self._last = last, (now, counts)
@@ -225,9 +226,9 @@ class Rates:
 
 
 class Readings:
-    """Readings of the master, one after the other; not for several threads at once.
+    """Consecutive readings of the master; not for several threads at the same time.
 
-    :param find: looks for the broker that is the master, before the first reading and after an error
+    :param find: finds the broker that is the master, before the first reading and after an error
     :param period: as for :class:`Rates`
     """
 
@@ -241,7 +242,7 @@ class Readings:
 
     @property
     def broker(self) -> RemoteBroker:
-        """The master, when it was last seen.
+        """The master of the last reading.
 
         :raises NotMaster: no broker offers its management
         """
@@ -254,11 +255,11 @@ class Readings:
         return self._broker
 
     def read(self, selection: TopSelection) -> TopReading:
-        """Return the broker as it is now.
+        """Return the current state of the broker.
 
         :raises NotMaster: no broker offers its management
         :raises NotAuthorized: it needs a login
-        :raises StoreError: it does not answer; the next reading looks for the master again
+        :raises StoreError: it does not answer; the next reading finds the master again
         """
         broker = self.broker
         try:
@@ -275,7 +276,7 @@ class Readings:
         page = broker.call("destinations", **selection.query())
         now = self._clock.monotonic()
         counts = _counts(whole, store, page["destinations"])
-        # A counter that was reset, or is of another broker, has begun again.
+        # A smaller counter was reset, or belongs to another broker.
         rates = {key: value for key, value in self._rates.since(now, counts).items() if value >= 0}
         since = [one["time_ms"] for one in history if one["event"] == "master"]
         seen = Whole(

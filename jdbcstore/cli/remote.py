@@ -1,4 +1,4 @@
-"""The management of a broker that is the master, as commands use it instead of the store."""
+"""A client of the master's management, which commands use instead of the store."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from jdbcstore.errors import (
 from jdbcstore.message.destination import Destination
 
 MANAGEMENT = "management"
-"""The kind of its address, among those that a store announces."""
+"""The kind of the management address among the announced addresses of a store."""
 NAME = "name"
-"""The kind of the broker's name, which is unique, among them."""
+"""The kind of the broker's unique name among them."""
 NO_BROKER = (
-    "no broker with a management serves this store; start one with jdbcstore broker --health HOST:PORT, or"
-    " see jdbcstore status"
+    "no broker with a management API serves this store; start one with jdbcstore broker "
+    "--health HOST:PORT, or see jdbcstore status"
 )
 LOGIN_VARIABLE = "JDBCSTORE_BROKER_LOGIN"
 """The environment variable with ``USER:PASSWORD`` for brokers that have users."""
 _TIMEOUT = 600.0
-"""Seconds for an answer: a purge of millions of messages takes minutes."""
+"""Timeout of an operation in seconds: a purge of millions of messages takes minutes."""
 _LOOK = 5.0
 _READ = 30.0
-"""Seconds for a reading: a broker under load may be slow, and its watcher wants to leave."""
+"""Timeout of a reading in seconds. A broker under load may be slow, but the user must be able to quit."""
 _KINDS = {kind.__name__: kind for kind, _ in STATUS}
-"""Errors of a broker, by their names there."""
+"""Error classes by the names in the broker's answers."""
 _BY_STATUS: dict[int, type[StoreError]] = {400: InvalidDestination, 503: NotMaster}
-"""Errors of requests that are refused before they reach an operation."""
+"""Error classes of requests that are rejected before they reach an operation, by status."""
 
 
 class RemoteBroker:
-    """One broker, by the URL of its management."""
+    """One broker at the URL of its management."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        # The broker refuses what comes through a proxy.
+        # The broker rejects requests through a proxy.
         self._opener = build_opener(ProxyHandler({}))
         self._headers = {"Content-Type": "application/json", "X-Requested-By": "jdbcstore"}
         login = os.environ.get(LOGIN_VARIABLE)
@@ -58,7 +58,7 @@ class RemoteBroker:
             self._headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
 
     def is_master(self, name: str) -> bool:
-        """Return whether it answers under this name, and serves: another broker may have the address now.
+        """Return whether the named broker answers and serves: another broker may have the address now.
 
         :raises NotAuthorized: it needs a login
         """
@@ -72,10 +72,10 @@ class RemoteBroker:
         """Run an operation of :data:`jdbcstore.broker.operations.OPERATIONS` on the broker; return its
         answer.
 
-        :param values: those of its path
-        :param fields: those of its request; None is left out
+        :param values: parameters of its path
+        :param fields: fields of its request; None values are omitted
         :param timeout: seconds for an answer; the operation's by default
-        :raises StoreError: what the operation raises
+        :raises StoreError: the errors of the operation
         :raises NotAuthorized: it needs a login, or another role
         :raises StoreUnavailable: there is no answer
         """
@@ -99,7 +99,8 @@ class RemoteBroker:
             raise self._error(error) from error
         except (URLError, OSError, ValueError) as error:
             raise StoreUnavailable(
-                f"no answer from the broker at {self.url}; look if it has done it, and try again: {error}"
+                f"no answer from the broker at {self.url}; check whether the operation is done, then try "
+                f"again: {error}"
             ) from error
 
     def on_queue(self, name: str, queue: Destination, unknown: Any, **fields: Any) -> Any:
@@ -113,12 +114,12 @@ class RemoteBroker:
             return unknown
 
     def act(self, operation: str, queue: Destination, **choice: Any) -> OperationOutcome:
-        """Have the chosen messages of a queue removed, moved, copied or retried."""
+        """Remove, move, copy or retry the selected messages of a queue."""
         outcome = self.on_queue(operation, queue, {"count": 0, "left": 0}, **choice)
         return OperationOutcome(**outcome)
 
     def consume(self, queue: Destination, count: int) -> dict[str, Any]:
-        """Have the first messages of a queue held; return them, and the ``token`` that removes them."""
+        """Hold the first messages of a queue; return them, and the ``token`` that removes them."""
         nothing: dict[str, Any] = {"token": None, "messages": [], "damaged": []}
         held: dict[str, Any] = self.on_queue("consume", queue, nothing, limit=count)
         return held
@@ -126,9 +127,9 @@ class RemoteBroker:
     def consume_subscription(
         self, topic: Destination, client_id: str, subscription: str, count: int
     ) -> dict[str, Any]:
-        """Have the first messages of a durable subscription held, as :meth:`consume` does.
+        """Hold the first messages of a durable subscription, like :meth:`consume`.
 
-        :raises InvalidDestination: it is to another topic, or to topics with a wildcard
+        :raises InvalidDestination: it subscribes to another topic, or has a wildcard
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist
         """
@@ -136,7 +137,7 @@ class RemoteBroker:
             known = (view["client_id"], view["name"]) == (client_id, subscription)
             if known and view["destination"] != str(topic):
                 raise InvalidDestination(
-                    f"{subscription} of {client_id} subscribes to {view['destination']}; name that"
+                    f"{subscription} of {client_id} subscribes to {view['destination']}; name that topic"
                 )
         held: dict[str, Any] = self.call("consume_subscription", client_id, subscription, limit=count)
         return held
@@ -144,7 +145,7 @@ class RemoteBroker:
     def pages(
         self, queue: Destination, count: int, selector: str | None = None, origin: Destination | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Yield all messages of a queue that match, which stay where they are, in pages of about ``count``.
+        """Yield all matching messages of a queue, in pages of about ``count``, without removing them.
 
         A page has ``messages`` and, in ``damaged``, an error for each that cannot be decoded.
         """
@@ -156,7 +157,7 @@ class RemoteBroker:
                 return
 
     def destinations(self) -> list[dict[str, Any]]:
-        """Return the queues and topics that it knows."""
+        """Return the queues and topics of the broker."""
         views: list[dict[str, Any]] = []
         while True:
             page = self.call("destinations", limit=1000, offset=len(views))
@@ -169,9 +170,9 @@ class RemoteBroker:
             answer = json.load(error)
             text, kind = str(answer["error"]), _KINDS.get(answer.get("type"))
         except (ValueError, KeyError, TypeError, AttributeError):
-            text, kind = f"it answers {error.code}", None
+            text, kind = f"the answer is {error.code}", None
         if error.code in (401, 403):
-            return NotAuthorized(f"{text}; {LOGIN_VARIABLE} is USER:PASSWORD of the user that asks")
+            return NotAuthorized(f"{text}; {LOGIN_VARIABLE} is the USER:PASSWORD of this command")
         if kind is None and error.code == HTTPStatus.NOT_FOUND:
             return StoreUnavailable(
                 f"{self.url} is not the management of a broker of this version: {text}; see jdbcstore status"

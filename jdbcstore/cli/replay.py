@@ -1,4 +1,4 @@
-"""``replay``: past messages of an archive or a journal, sent again as new ones."""
+"""``replay``: past messages from an archive or a journal, sent again as new ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jdbcstore.tools.replay import MARKS, Historic, MessageHistory, ReplaySelect
 from jdbcstore.tools.replay import replay as replay_history
 
 _SHOWN = 20
-"""Corrupt messages that are reported one by one."""
+"""The most corrupt messages that are reported one by one."""
 
 
 @click.command(cls=CliCommand)
@@ -49,12 +49,12 @@ def replay(
     selector: Selector | None,
     spark: SparkOptions,
 ) -> int:
-    """Send messages of an archive or a journal again, as new messages.
+    """Send messages from an archive or a journal again, as new messages.
 
     They are sent to DEST in the store DST. FOLDER is an archive, or the folder of a journal with recent
-    messages; DST is a URL or a configuration file. By default, messages of the configured journal are
-    sent to the configured store. Body, headers and properties are kept; the original message id and times
-    become properties. An interrupted replay continues when it is run again.
+    messages. DST is a URL or a configuration file. By default, messages from the configured journal are sent
+    to the configured store. Body, headers and properties are kept; the original message id and times become
+    properties. Run an interrupted replay again to continue it.
     """
     corrupt = _Corrupt()
     members = (member for pattern in patterns for member in pattern.members)
@@ -121,22 +121,22 @@ def _of_configuration(
         )
     if journal.stream is not None:
         raise click.UsageError(
-            f"the journal is in {journal.place}, which keeps no messages that the database has; archive them"
-            " with jdbcstore archive, and replay that"
+            f"the journal is in {journal.place}, which does not keep messages that are in the "
+            "database; archive them with jdbcstore archive, and replay the archive"
         )
     archive = journal.journal_archive_directory
     return JournalHistory(journal.directory, selection, archive=archive, on_damage=corrupt.file)
 
 
 class _Corrupt:
-    """Reports messages that cannot be decoded, and damaged files of a journal."""
+    """Reports of messages that cannot be decoded, and of damaged files of a journal."""
 
     def __init__(self) -> None:
         self._messages = 0
         self.files = 0
 
     def file(self, error: CorruptJournal) -> None:
-        """Report a file, the rest of which is skipped."""
+        """Report a damaged file, whose rest is skipped."""
         self.files += 1
         note(f"the rest of a file was skipped: {error}")
 

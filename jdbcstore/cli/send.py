@@ -75,7 +75,7 @@ def _property(text: str) -> tuple[str, Any]:
 
 _PROPERTY = Parsed("property", _property)
 _IN_JSON = (str, bool, int, float)
-"""The types of properties that are the same after JSON."""
+"""The types of properties that JSON preserves."""
 
 
 @click.command(cls=CliCommand)
@@ -105,7 +105,7 @@ def send(
     """Send messages durably.
 
     BODY is the text of the message. With -, each line of standard input is sent as soon as it is read;
-    without BODY, the message has no body. While a broker with --health serves, it sends them.
+    without BODY, the message has no body. If a broker with --health is running, it stores them.
     """
     if body == "-" and count is not None:
         raise click.UsageError("--count repeats one BODY; it cannot be combined with -")
@@ -130,13 +130,13 @@ def send(
                 sender.send_all(map(message, texts))
             sender.flush()
         except (StoreError, KeyboardInterrupt):
-            note(f"{counted(sender.flush(StoreError))} stored before that")
+            note(f"{counted(sender.flush(StoreError))} stored before the error")
             raise
     settings.print({"destination": str(destination), **sender.facts()}, sender.summary(destination))
 
 
 def _lines() -> Iterator[Iterator[str]]:
-    """Yield the lines that each read of standard input completes."""
+    """Yield the complete lines of each read of standard input."""
     numbers = count_from(1)
     begun: list[bytes] = []
     while data := cast("BufferedReader", sys.stdin.buffer).read1(_READ):
@@ -158,7 +158,7 @@ def _decoded(line: bytes, number: int) -> str:
 
 
 class _RemoteSender:
-    """Has a broker send messages, one after another."""
+    """Sends messages through a broker, one after another."""
 
     def __init__(self, broker: RemoteBroker, destination: Destination, done: Callable[[int], None]) -> None:
         self._broker = broker
@@ -172,7 +172,7 @@ class _RemoteSender:
             wrong = [name for name, value in message.properties.items() if type(value) not in _IN_JSON]
             if wrong:
                 raise InvalidMessage(
-                    f"{wrong[0]} has a type that a broker is not sent; use int, double or string"
+                    f"{wrong[0]} has a type that cannot be sent through a broker; use int, double or string"
                 )
             ttl_ms = message.expiration_ms - (message.timestamp_ms or 0) if message.expiration_ms else None
             fields: dict[str, Any] = {

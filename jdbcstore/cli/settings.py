@@ -37,7 +37,7 @@ class Settings:
     debug: bool = False
 
     def print(self, facts: object, text: str | Callable[[], None]) -> None:
-        """Print the result of a command: with ``--json`` the facts, else the text, or what prints it."""
+        """Print a result: with ``--json`` the facts, else the text or the output of a function."""
         if self.json:
             write_json(facts)
         elif isinstance(text, str):
@@ -55,7 +55,7 @@ class Settings:
     def configuration(self) -> Configuration:
         """Merge the options, the environment and the configuration file, in this order of precedence.
 
-        The database is the default SQLite file if none of them names one.
+        The default is an SQLite file if none of them names a database.
         """
         from dataclasses import replace
 
@@ -69,10 +69,9 @@ class Settings:
     def open(self, *, read_only: bool = False, audited: bool = True, must_exist: bool = False) -> Store:
         """Open the selected store.
 
-        Opening fails while a broker is the master. With ``read_only`` it does not, and nothing is created.
-        Without ``audited`` duplicates are accepted, whatever the configuration says.
-        With ``must_exist``, a missing database is a :class:`SchemaError`: there is nothing in it to work
-        on, and its name was probably mistyped.
+        Opening fails while a broker is the master, but not with ``read_only``, which creates nothing. Without
+        ``audited``, duplicates are accepted even if the configuration rejects them. With ``must_exist``, a
+        missing database is a :class:`SchemaError`, because its name was probably mistyped.
         """
         if must_exist:
             configuration = self.configuration()
@@ -97,9 +96,9 @@ class Settings:
         return store
 
     def lock(self, store: JdbcStore) -> LockView:
-        """Return the lock over the selected database, which may be on other servers.
+        """Return the lock of the selected database, which may be on other servers.
 
-        :raises StoreUnavailable: these do not answer
+        :raises StoreUnavailable: these servers do not answer
         """
         from dataclasses import replace
 
@@ -113,8 +112,8 @@ class Settings:
     def store_or_broker(self, **options: Any) -> Iterator[Store | RemoteBroker]:
         """Yield the selected store, or the management of the broker that is its master.
 
-        :param options: those of :meth:`open`
-        :raises NotMaster: another process is the master, and does not offer a management
+        :param options: the options of :meth:`open`
+        :raises NotMaster: another process is the master, and has no management API
         """
         try:
             store = self.open(**options)
@@ -129,18 +128,18 @@ class Settings:
                 yield store
 
     def broker_to_read(self) -> RemoteBroker | None:
-        """Return :meth:`broker` for reads that the database answers as well: None if it refuses the login."""
+        """Return :meth:`broker` for reads that the database can answer too: None if it rejects the login."""
         try:
             broker = self.broker()
         except NotAuthorized:
-            note("the broker that is the master needs JDBCSTORE_BROKER_LOGIN; this is what the database has")
+            note("the master needs JDBCSTORE_BROKER_LOGIN; the following is read from the database")
             return None
         if broker is not None:
             note(f"asking the broker at {broker.url}, which is the master")
         return broker
 
     def broker(self) -> RemoteBroker | None:
-        """Return the management of the broker that is the master; None without a master or its management.
+        """Return the management of the master; None if there is no master or it has no management API.
 
         :raises NotAuthorized: it needs a login
         :raises StoreError: the database cannot be read
@@ -170,16 +169,16 @@ def _opening(configuration: Configuration, *, read_only: bool, progress: Progres
 
     if not read_only:
         make_default_folder(configuration)
-    # A command ends before the first periodic cleanup is due. It tries to acquire the lock once, and does not
-    # wait for a broker to stop.
+    # A command ends before the first periodic cleanup is due. It tries to acquire the lock once, without
+    # waiting for a broker to stop.
     configuration = configuration.replace(cleanup_period=0.0)
     return Opening(configuration, read_only=read_only, lock_timeout=0.0, progress=progress)
 
 
 def _refuse_beside_master(configuration: Configuration) -> None:
-    """Check that no broker of a replicated journal serves, before one more follows its stream for nothing.
+    """Check that no broker of a replicated journal is running, before this process follows its stream.
 
-    :raises NotMaster: one does
+    :raises NotMaster: a broker is running
     """
     from jdbcstore.lockers.registry import holder_outside
 
@@ -197,11 +196,11 @@ def _database(configuration: Configuration, *, must_exist: bool = False) -> Data
 
 
 def with_locker(configuration: Configuration) -> Configuration:
-    """Add the broker's default locker if none is configured, so that there is one master at most.
+    """Add the broker's default locker if none is configured, so that there is at most one master.
 
-    For SQLite it is a lock on a file beside the database, free as soon as its holder dies. For a server it
-    is a lease, visible from every machine. A store with a journal, which only its own machine can take over,
-    locks a file beside the journal.
+    SQLite: a lock on a file beside the database, which is free when its holder dies. A database server: a
+    lease, visible from every machine. A store with a journal: a lock on a file beside the journal, because
+    only the same machine can take over.
     """
     from dataclasses import replace
     from pathlib import Path
@@ -226,7 +225,7 @@ def with_locker(configuration: Configuration) -> Configuration:
 
 @contextlib.contextmanager
 def advising_on_master() -> Iterator[None]:
-    """Add advice to the error of opening a store to which another process is the master."""
+    """Add advice to the error if another process is the master of the store."""
     try:
         yield
     except NotMaster as error:
@@ -237,7 +236,7 @@ def advising_on_master() -> Iterator[None]:
 
 
 def _warn(configuration: Configuration, store: Store, *, read_only: bool) -> None:
-    """Warn of limitations of the store that was opened."""
+    """Warn about limitations of the opened store."""
     from pathlib import Path
 
     from jdbcstore import JdbcStore
@@ -252,12 +251,12 @@ def _warn(configuration: Configuration, store: Store, *, read_only: bool) -> Non
         note(IN_JOURNAL)
     for journal in (configuration.journal, *(one.journal for one in configuration.stores)):
         if journal is None or journal.stream is not None:
-            continue  # the log of the store that was opened has them; nobody is asked for a warning
+            continue  # the log of the opened store has them
         if (Path(journal.directory) / "refused").is_dir():
             from jdbcstore.stores.journaled.refused import Refused
 
             if count := len(Refused(Path(journal.directory)).every()):
-                note(f"the database refused {counted(count)}; list them with jdbcstore journal refused")
+                note(f"the database rejected {counted(count)}; list them with jdbcstore journal refused")
 
 
 def make_default_folder(configuration: Configuration) -> None:

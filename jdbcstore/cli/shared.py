@@ -1,4 +1,4 @@
-"""The queues that processes share, as ``status`` and ``top`` read and print them."""
+"""Shared queues, as ``status`` and ``top`` read and print them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def looking(settings: Settings) -> Iterator[DatabaseSession]:
-    """Yield a session of the selected database that only reads."""
+    """Yield a read-only session of the selected database."""
     from jdbcstore.database.session import DatabaseSession
 
     with contextlib.closing(DatabaseSession.configured(settings.configuration(), read_only=True)) as session:
@@ -55,7 +55,7 @@ def read_selected(settings: Settings) -> SharedNumbers:
 def looking_at_claims(
     settings: Settings,
 ) -> Iterator[Callable[[], tuple[SharedNumbers, int | None]] | None]:
-    """Yield what reads the numbers and the last ID, again and again; None if nobody has ever claimed."""
+    """Yield a function that reads the numbers and the last ID; None if no process has ever claimed."""
     from jdbcstore.stores.claims.numbers import read_last_id, read_shared
 
     configuration = settings.configuration()
@@ -66,7 +66,7 @@ def looking_at_claims(
 
         def read() -> tuple[SharedNumbers, int | None]:
             found, last_id = read_shared(session, keys=True), None
-            with contextlib.suppress(StoreError):  # one who only looks may have no right to read it
+            with contextlib.suppress(StoreError):  # a reader may have no right to read it
                 last_id = read_last_id(session)
             return found, last_id
 
@@ -74,7 +74,7 @@ def looking_at_claims(
 
 
 def shared_facts(found: SharedNumbers) -> dict[str, Any]:
-    """Return what the settings of shared queues do at the moment, the claims, and who has them."""
+    """Return the state of shared queues with settings, the claims, and the workers that hold them."""
     flow = [
         {"queue": one.queue, "claimed": one.claimed, "waiting_keys": one.waiting_keys, **asdict(one.settings)}
         for one in found.queues
@@ -91,7 +91,7 @@ def claim_facts(found: SharedNumbers) -> list[dict[str, Any]]:
 
 
 def print_flow(facts: list[dict[str, Any]]) -> None:
-    """Print the settings of queues, as :func:`shared_facts` has returned them."""
+    """Print the settings of queues from :func:`shared_facts`."""
     columns = ("queue", "paused", "claimed", "claims", "rate/s", "keys", "waiting keys")
     names = ("queue", "paused", "claimed", "claims", "rate", "keys", "waiting_keys")
     rows = [tuple(cell(one[name]) for name in names) for one in facts]
@@ -113,7 +113,7 @@ WORKER_TITLES = ("worker", "age", "lease", "claims")
 
 
 def claim_cells(one: ClaimNumbers) -> tuple[str, ...]:
-    """Return the texts of a queue."""
+    """Return the cells of a queue."""
     return (
         f"{printable(one.queue)}{' (paused)' if one.settings.paused else ''}",
         _at_least(one.free, one.has_more),
@@ -126,7 +126,7 @@ def claim_cells(one: ClaimNumbers) -> tuple[str, ...]:
 
 
 def key_cells(one: KeyNumbers) -> tuple[str, ...]:
-    """Return the texts of a key, for a row below that of its queue."""
+    """Return the cells of a key, for a row below its queue."""
     name = f"  key {printable(one.key)!r}{' (paused)' if one.settings.paused else ''}"
     numbers = (one.claimed, one.delayed, one.redeliveries)
     return (name, _at_least(one.free, one.has_more), *map(str, numbers), "", "")
@@ -137,7 +137,7 @@ def _at_least(count: int, has_more: bool) -> str:
 
 
 def worker_cells(one: WorkerNumbers) -> tuple[str, ...]:
-    """Return the texts of a worker."""
+    """Return the cells of a worker."""
     left = one.lease_left
     lease = f"{duration(left)} left" if left >= 0 else f"ended {duration(-left)} ago"
     return (printable(one.name), duration(one.age), lease, str(one.claims))

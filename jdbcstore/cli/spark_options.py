@@ -18,19 +18,19 @@ _COORDINATES = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """The cluster and Spark's settings, as they were given; by default this machine's cores."""
+    """The given cluster and settings of Spark; by default the cores of this machine."""
 
     master: str | None = None
     conf: dict[str, str] = field(default_factory=dict, repr=False)
-    """May have secrets."""
+    """May contain secrets."""
     remote: str | None = field(default=None, repr=False)
-    """A server of Spark Connect; its URL may have secrets."""
+    """A server of Spark Connect; its URL may contain secrets."""
 
     def __bool__(self) -> bool:
         return self.master is not None or bool(self.conf) or self.remote is not None
 
     def refuse(self, reason: str) -> None:
-        """Fail if any was given to something that does not use Spark."""
+        """Fail if an option was given to a command that does not use Spark."""
         if self:
             given = "--remote" if self.remote is not None else "--master, --conf and --packages"
             raise click.UsageError(f"{reason}; omit {given}")
@@ -39,7 +39,7 @@ class SparkOptions:
 def _setting(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not separator or not name.strip():
-        # Without the text, which may be a secret.
+        # The message does not quote the text, which may be a secret.
         raise ValueError("write KEY=VALUE, for example spark.executor.memory=4g")
     return name.strip(), value
 
@@ -53,13 +53,13 @@ def _packages(text: str) -> str:
 _OPTIONS = all_of(
     click.option("--master", metavar="URL", help="Spark cluster: spark://HOST:7077, yarn; or local[2]."),
     click.option("--conf", type=Parsed("setting", _setting), metavar="KEY=VALUE", multiple=True,
-                 help="A setting of Spark. Repeatable."),
+                 help="Spark setting. Repeatable."),
     click.option("--packages", type=Parsed("packages", _packages), metavar="GROUP:ARTIFACT:VERSION",
-                 multiple=True, help="A Maven package for Spark, such as a JDBC driver. Repeatable."),
+                 multiple=True, help="Maven package for Spark, such as a JDBC driver. Repeatable."),
 )  # fmt: skip
 
 
-_REMOTE = click.option("--remote", metavar="sc://HOST:PORT", help="A server of Spark Connect.")
+_REMOTE = click.option("--remote", metavar="sc://HOST:PORT", help="Spark Connect server.")
 
 
 def spark_or_remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,7 +69,9 @@ def spark_or_remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_remote(*arguments: Any, remote: str | None, spark: SparkOptions, **more: Any) -> Any:
         if remote is not None:
             if spark:
-                raise click.UsageError("--remote has a cluster; omit --master, --conf and --packages")
+                raise click.UsageError(
+                    "--remote already selects a cluster; omit --master, --conf and --packages"
+                )
             spark = SparkOptions(remote=remote)
         return command(*arguments, spark=spark, **more)
 

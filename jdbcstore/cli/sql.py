@@ -21,21 +21,21 @@ from jdbcstore.errors import QueryFailed
 Show = Callable[[Answer], None]
 
 _MAX_ROWS = 1000
-"""Rows of a table in human-readable output; use --json, --csv or --output for all of them."""
+"""Most rows of a table in human-readable output; --json, --csv and --output have all of them."""
 _HELP = """A query ends with a semicolon at the end of a line; a named query is run by its name.
-.tables   list the views; DESCRIBE messages_decoded; shows the columns of one
+.tables   list the views; DESCRIBE messages_decoded; shows its columns
 .list     list the named queries
 .help     show this help; also: help, ?
 \\q        quit; also: quit, exit, .quit and Ctrl-D. Ctrl-C discards the input, or stops the query"""
 _archives = click.option(
     "--archive", "archives", metavar="FOLDER", multiple=True,
-    help="An archive, or the folder of a journal, whose messages the view history has too. Repeatable.",
+    help="An archive, or the folder of a journal, to include in the view history. Repeatable.",
 )  # fmt: skip
 _SHORT_NAME = re.compile(
     r"\b(?:destination|container|original_destination)\s*(?:=|\bIN\s*\()\s*'([^':%/]+)'", re.IGNORECASE
 )
 _SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit": "\\q", ".exit": "\\q"}
-"""Other names of commands, valid where no query has begun."""
+"""Other names of commands, valid before a query has begun."""
 
 
 @click.command(cls=CliCommand)
@@ -65,9 +65,9 @@ def sql(
 ) -> None:
     """Query messages with Spark SQL or DuckDB.
 
-    QUERY is a SELECT statement or the name of a named query, for example 'SELECT destination, count(*)
-    FROM messages GROUP BY 1'. The views are messages, messages_decoded, destinations, subscriptions,
-    in_doubt and lock. All of them show the same moment if the database supports that.
+    QUERY is a SELECT statement or the name of a named query, for example 'SELECT destination, count(*) FROM
+    messages GROUP BY 1'. The views are messages, messages_decoded, destinations, subscriptions, in_doubt and
+    lock. All views show the same moment if the database supports that.
     """
     from jdbcstore.analytics.questions import named, purpose
 
@@ -92,7 +92,7 @@ def sql(
             if spark.remote is not None:
                 raise click.UsageError("--output is a folder of this machine; with --remote, use --csv")
             if output.suffix != ".parquet":
-                raise click.UsageError(f"{output} must end in .parquet, the format that is written")
+                raise click.UsageError(f"{output} must end in .parquet, the only format")
             refuse_url(output)
         with (
             engine_of(engine, settings.configuration(), spark, archives) as views,
@@ -124,8 +124,8 @@ def _chosen(query: str | None, queries: dict[str, str]) -> str:
 def report(settings: Settings, output: Path, archives: tuple[str, ...], spark: SparkOptions) -> None:
     """Write an HTML report with plots of the named queries.
 
-    See jdbcstore sql --list for the queries. The report is one self-contained file. All of it shows the
-    same moment if the database supports that.
+    The report is one self-contained file. "jdbcstore sql --list" lists the queries. All plots show the same
+    moment if the database supports that.
     """
     configuration = settings.configuration()
     with spark_views(configuration, spark, archives) as views, views.picture():
@@ -155,7 +155,7 @@ def print_rows(answer: Answer, title: str = "") -> None:
     rows = list(itertools.islice(_strings(answer), _MAX_ROWS + 1))
     print_table(title, answer.columns, [tuple(row) for row in rows[:_MAX_ROWS]], right=answer.numbers)
     if len(rows) > _MAX_ROWS:
-        note(f"there are more than these {_MAX_ROWS} rows; use --json, --csv or -o for all of them")
+        note(f"only the first {_MAX_ROWS} rows are shown; use --json, --csv or -o for all of them")
 
 
 def _strings(answer: Answer) -> Iterator[list[str]]:
@@ -190,8 +190,7 @@ def _run_shell(engine: SqlEngine, show: Show) -> None:
 
 
 def statements(lines: Iterable[str | None], names: Iterable[str]) -> Iterator[str]:
-    """Split input into commands and names, on one line each, and queries; None discards an incomplete
-    query."""
+    """Split input into queries and one-line commands; None discards an incomplete query."""
     begun: list[str] = []
     for line in lines:
         if line is None:
@@ -245,7 +244,7 @@ def _execute(engine: SqlEngine, statement: str, show: Show) -> None:
 
 
 def _note_short_names(query: str) -> None:
-    """Say so if a query compares a destination with a name that none has."""
+    """Note it if a query compares a destination with a name that no destination has."""
     for name in dict.fromkeys(_SHORT_NAME.findall(query)):
         note(f"no destination is named {name!r}: write 'queue://{name}' or 'topic://{name}'")
 

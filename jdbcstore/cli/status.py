@@ -53,8 +53,8 @@ def init(settings: Settings) -> None:
 def status(settings: Settings) -> None:
     """Show destinations, durable subscriptions, claims, limits, the master and the tables.
 
-    Of a journal in a stream, also the servers that have it, and what the database lacks of it.
-    While a broker with --health serves, queues have the sizes that it knows, and consumers are counted.
+    If the journal is in a NATS stream, this includes its servers and the replication lag. If a broker with
+    --health is running, the sizes are the broker's, and consumers are counted.
     """
     journal = settings.configuration().journal
     with settings.open_database(read_only=True) as store:
@@ -73,7 +73,7 @@ def _lock(settings: Settings, store: JdbcStore) -> LockView:
     try:
         return settings.lock(store)
     except StoreError as error:
-        note(f"who holds the lock is not known: {error}")
+        note(f"the holder of the lock is unknown: {error}")
         return store.lock()
 
 
@@ -107,7 +107,7 @@ def _status(store: JdbcStore, master: LockView) -> dict[str, Any]:
 
 
 def _add_broker(facts: dict[str, Any], broker: RemoteBroker) -> None:
-    """Add what only the broker knows: messages in its journal and memory, consumers."""
+    """Add facts that only the broker knows: messages in its journal and memory, consumers."""
     whole, known = broker.call("broker"), {one["name"]: one for one in broker.destinations()}
     facts["broker"] = {
         "url": broker.url,
@@ -137,7 +137,7 @@ _UNKNOWN = dict.fromkeys(
         "in_flight",
     )
 )
-"""A destination of which the database has nothing."""
+"""A destination without rows in the database."""
 
 
 def _destination_facts(store: Store, destination: Destination, now_ms: int) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _print_status(facts: dict[str, Any], shared: SharedNumbers) -> None:
         write_line(f"server   {printable(facts['server']['text'])}")
     write_line(f"tables   {', '.join(present)}" + (f"; missing: {', '.join(missing)}" if missing else ""))
     master = facts["master"]
-    holder = "nobody"
+    holder = "none"
     if master["holder"] is not None:
         holder = holder_text(master["holder"], True, master["expires"])
     write_line(f"lock     {_lock_text(facts['lock'], master)}")
@@ -188,7 +188,7 @@ def _print_status(facts: dict[str, Any], shared: SharedNumbers) -> None:
     print_table("Destinations", names, rows, right=names[1:])
     if facts["paused"]:
         rows = [(one["queue"], one["user"], local_time(one["since"])) for one in facts["paused"]]
-        print_table("Queues that a broker has paused", ("queue", "by", "since"), rows)
+        print_table("Queues paused by a broker", ("queue", "by", "since"), rows)
     if facts["subscriptions"]:
         print_subscriptions(facts["subscriptions"])
     if facts["flow"]:
@@ -213,10 +213,10 @@ def _lock_text(lock: dict[str, Any] | None, master: dict[str, Any]) -> str:
 @click.option("--expired", is_flag=True, help="Only expired messages.")
 @click.pass_obj
 def purge(settings: Settings, destination: Destination, expired: bool) -> None:
-    """Remove the messages of a destination. The durable subscriptions of a topic remain.
+    """Remove the messages of a destination. Durable subscriptions of a topic remain.
 
-    While a broker with --health serves, it removes those of a queue that no consumer has, and of a topic
-    those for durable subscriptions without a consumer.
+    If a broker with --health is running, it removes the messages, but keeps messages of a queue that are with
+    a consumer, and messages for durable subscriptions that have a consumer.
     """
     with settings.store_or_broker(must_exist=True) as place:
         if isinstance(place, RemoteBroker):
@@ -241,7 +241,7 @@ def _purge(store: Store, destination: Destination, expired: bool) -> int:
 def cleanup(settings: Settings) -> None:
     """Remove topic messages that every durable subscription has acknowledged.
 
-    While a broker with --health serves, it removes them.
+    If a broker with --health is running, it removes them.
     """
     with settings.store_or_broker(must_exist=True) as place, progress("cleaning up") as done:
         if isinstance(place, RemoteBroker):

@@ -1,4 +1,4 @@
-"""The stream of a journal in ``status``: what its servers, the broker and the database say of it."""
+"""The stream of a journal in ``status``, from its servers, the broker and the database."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def stream_facts(journal: JournalConfig, store: JdbcStore) -> dict[str, Any]:
-    """Return the state of a journal's stream, and what the database lacks of it.
+    """Return the state of a journal's stream, and the lag of the database.
 
-    :raises ConfigurationError: the configuration is wrong, so that no server can be asked
+    :raises ConfigurationError: the configuration is wrong, so no server can be asked
     """
     from jdbcstore.journal.logs import health, stream_contents
     from jdbcstore.stores.journaled.recovery import known_of
@@ -51,7 +51,7 @@ def stream_facts(journal: JournalConfig, store: JdbcStore) -> dict[str, Any]:
 
 
 def add_broker(facts: dict[str, Any], broker: RemoteBroker) -> None:
-    """Replace what the master knows better: it has in memory what the database lacks."""
+    """Replace numbers by the master's, which has records in memory that are not in the database yet."""
     state = broker.call("journal")
     if state is not None:
         facts |= {
@@ -66,13 +66,13 @@ def print_stream(facts: dict[str, Any]) -> None:
     """Print the state of a stream in a few lines."""
     write_line(f"stream   {printable(facts['place'])}")
     if facts["problem"] is not None:
-        what = "it may lose what was acknowledged" if facts["is_unsafe"] else "it cannot be written"
+        what = "it may lose acknowledged messages" if facts["is_unsafe"] else "it cannot be written"
         write_line(f"         {what}: {printable(facts['problem'])}")
     if facts["present"]:
         led = "" if facts["leader"] is None else f", led by {printable(facts['leader'])}"
         write_line(
-            f"         {facts['current']} of {facts['present']} replicas are current{led};"
-            f" {facts['replicas']} are asked for; {facts['sync']}"
+            f"         {facts['current']} of {facts['present']} replicas are current{led}; "
+            f"{facts['replicas']} are configured; {facts['sync']}"
         )
         limit = "" if facts["limit"] is None else f" of {size(facts['limit'])}"
         write_line(

@@ -32,7 +32,7 @@ def subscription_facts(store: Store, topic: Destination) -> list[dict[str, Any]]
 
 
 def add_activity(facts: list[dict[str, Any]], broker: RemoteBroker | None) -> list[dict[str, Any]]:
-    """Add whether each subscription has a consumer, which only a broker knows."""
+    """Add whether each subscription has a consumer; only a broker knows that."""
     views = [] if broker is None else broker.call("subscriptions")
     active = {(one["client_id"], one["name"]): one["is_active"] for one in views}
     return [{**one, "active": active.get((one["client_id"], one["subscription_name"]))} for one in facts]
@@ -61,7 +61,7 @@ def print_subscriptions(facts: list[dict[str, Any]]) -> None:
 def subscriptions(settings: Settings, topic: Destination | None) -> None:
     """List durable subscriptions and their pending messages, for one topic or for all.
 
-    While a broker with --health serves, they are listed with whether each has a consumer.
+    If a broker with --health is running, the list shows whether each has a consumer.
     """
     with settings.open(read_only=True) as store:
         topics = [one for one in store.destinations() if one.is_topic] if topic is None else [_topic(topic)]
@@ -81,7 +81,7 @@ _named_subscription = all_of(
 @_named_subscription
 @click.option("--selector", type=SELECTOR, metavar="TEXT",
               help="Messages that a broker delivers to the subscription.")  # fmt: skip
-@click.option("--retroactive", is_flag=True, help="Start at the first message still stored.")
+@click.option("--retroactive", is_flag=True, help="Start at the first message that is still stored.")
 @click.pass_obj
 def subscribe(
     settings: Settings,
@@ -93,7 +93,7 @@ def subscribe(
 ) -> None:
     """Create a durable subscription to a topic, unless it exists.
 
-    While a broker with --health serves, it creates the subscription.
+    If a broker with --health is running, it creates the subscription.
     """
     text, topic = None if selector is None else selector.text, _topic(destination)
     with settings.store_or_broker() as place:
@@ -111,7 +111,7 @@ def subscribe(
 def unsubscribe(settings: Settings, destination: Destination, client_id: str, subscription: str) -> None:
     """Delete a durable subscription.
 
-    While a broker with --health serves, it deletes the subscription, which must not have a consumer.
+    If a broker with --health is running, it deletes the subscription, which must not have a consumer.
     """
     topic = _topic(destination)
     with settings.store_or_broker(must_exist=True) as place:

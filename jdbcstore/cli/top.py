@@ -1,4 +1,4 @@
-"""``top``: a live view of the broker that serves, or one table of it."""
+"""``top``: a live view of the running broker, or one table of it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ T = TypeVar("T")
 
 
 @click.command(cls=CliCommand)
-@click.option("--once", is_flag=True, help="Print one table, with rates of one interval, and exit.")
-@click.option("--sort", type=click.Choice(TITLES), default="size", show_default=True, help="Sort by this.")
+@click.option("--once", is_flag=True, help="Print one table with the rates of one interval, and exit.")
+@click.option(
+    "--sort", type=click.Choice(TITLES), default="size", show_default=True, help="Sort by this column."
+)
 @click.option("--ascending", is_flag=True, help="Smallest first.")
-@click.option("--filter", "text", metavar="TEXT", default="", help="Only names that contain this.")
+@click.option("--filter", "text", metavar="TEXT", default="", help="Only names that contain this text.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=200, show_default=True, help="Destinations.")
 @click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True,
               help="Seconds between readings.")  # fmt: skip
@@ -42,17 +44,17 @@ T = TypeVar("T")
 def top(
     settings: Settings, once: bool, sort: str, ascending: bool, text: str, limit: int, interval: float
 ) -> None:
-    """Watch a broker while it serves: destinations with rates, sorted, with keys to act.
+    """Watch a running broker: its destinations and rates, with keys for operations.
 
-    The broker is the master of the selected store, and was started with --health. Press ? for the keys.
-    Without one, this shows the queues that processes share, if there are any, the largest first.
+    The broker must be the master of the selected store, and must have been started with --health. Press ? for
+    the keys. Without a broker, this shows shared queues, the largest first.
     """
     selection = TopSelection(
         column=COLUMNS[TITLES.index(sort)], descending=not ascending, text=text, limit=limit
     )
     readings = Readings(settings.broker, interval)
     if not once and (settings.json or not sys.stdout.isatty()):
-        raise click.UsageError("the live view needs a terminal; add --once for one table, or its JSON")
+        raise click.UsageError("the live view needs a terminal; add --once for one table or its JSON")
     if not once:
         try:
             from jdbcstore.cli.claims_screen import ClaimsTop
@@ -82,7 +84,7 @@ def top(
 
 
 def _second(read: Callable[[], T], interval: float) -> T:
-    """Read twice, for the rates."""
+    """Read twice, because rates need two readings."""
     read()
     time.sleep(interval)
     return read()

@@ -1,4 +1,4 @@
-"""The screens of ``top``: a table that follows the broker, the messages of a queue, and a question."""
+"""The screens of ``top``: a live table of the broker, the messages of a queue, and a confirmation."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from jdbcstore.message.readable import indented
 from jdbcstore.util.checkup import BAD
 
 _MESSAGES = 100
-"""Messages of a queue that are looked at."""
+"""Most messages of a queue that are shown."""
 _ALARMS = 3
-"""Alarms that are shown."""
+"""Most alarms that are shown."""
 _LONGEST = 10_000
-"""Characters of a body that are shown."""
+"""Most characters of a body that are shown."""
 _COLORS = {
     "gray": "grey37",
     "red": "dark_red",
@@ -52,14 +52,14 @@ _COLORS = {
     "blue": "navy_blue",
     "purple": "purple4",
 }
-"""The colours of environments, as they are here."""
+"""Colours of environments in the terminal."""
 _KEYS = """\
-s, S     sort by the next column, or the one before; or click on a title
+s, S     sort by the next or previous column; or click on a title
 r        reverse the order
-/        show only names that contain this; escape shows all again
-enter    look at the messages of a queue; h there shows bytes in hexadecimal
-p        pause the deliveries of a queue, or resume them
-x        purge a queue, or what is pending for a topic's durable subscriptions; asks for its name
+/        show only names that contain this text; escape shows all again
+enter    show the messages of a queue; h there shows bytes in hexadecimal
+p        pause or resume deliveries of a queue
+x        purge a queue, or a topic's pending messages; you confirm by typing its name
 space    read now
 q        quit"""
 
@@ -68,7 +68,7 @@ Facts = dict[str, Any]
 
 
 class _Question(ModalScreen[bool]):
-    """A question about what cannot be restored: only its name, typed, answers it with yes."""
+    """A confirmation of an irreversible operation: the user must type the name."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(False)", "No")]
 
@@ -80,7 +80,7 @@ class _Question(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box"):
             yield Static(
-                Text(f"{self._text}\n\nIt cannot be restored. Type {self._typed} to do it; escape: no"),
+                Text(f"{self._text}\n\nThis cannot be undone. Type {self._typed} to confirm; escape cancels"),
                 id="question",
             )
             yield Input(id="typed", placeholder=self._typed)
@@ -90,7 +90,7 @@ class _Question(ModalScreen[bool]):
         if event.value.strip() == self._typed.strip():
             self.dismiss(True)
         else:
-            self.notify("that is another name", severity="warning", markup=False)
+            self.notify("the name does not match", severity="warning", markup=False)
 
 
 class _Help(ModalScreen[None]):
@@ -222,7 +222,7 @@ class Top(LiveView):
     def __init__(self, readings: Readings, selection: TopSelection, period: float) -> None:
         super().__init__(period)
         self._readings = readings
-        self._turn = asyncio.Lock()  # readings are not for several threads
+        self._turn = asyncio.Lock()  # readings are not thread-safe
         self.selection = selection
         """Displayed rows and their order."""
         self.reading: TopReading | None = None
@@ -256,7 +256,7 @@ class Top(LiveView):
         try:
             reading = await self._ask(lambda: self._readings.read(selection))
         except StoreError as error:
-            self._state(f"{error}; it is read again", failed=True)
+            self._state(f"{error}; retrying", failed=True)
             return
         if selection.text != self.selection.text:
             return  # the next reading is already wanted
@@ -274,7 +274,7 @@ class Top(LiveView):
     def _act(
         self, row: Row, work: Callable[[RemoteBroker, Destination], T], done: Callable[[T], object]
     ) -> None:
-        """Run an operation on the broker while readings go on; then call ``done``, or show the error."""
+        """Run an operation on the broker while readings continue; then call ``done``, or show the error."""
 
         async def act() -> None:
             try:
@@ -300,7 +300,7 @@ class Top(LiveView):
         shown.set_class(failed, "failed")
 
     def _arrange(self) -> None:
-        """Show the rows of the last reading in the order that is selected now, the cursor where it was."""
+        """Show the rows of the last reading in the selected order, and keep the cursor on its row."""
         rows = () if self.reading is None else self.selection.arranged(self.reading.rows)
         table, before = self._table, self.rows
         at = table.cursor_row
@@ -357,7 +357,7 @@ class Top(LiveView):
         self._table.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        # The field reports its first value, too.
+        # The field also reports its first value.
         if event.input.id == "filter" and event.value != self.selection.text:
             self.selection = replace(self.selection, text=event.value)
             self._wanted.set()
@@ -395,9 +395,9 @@ class Top(LiveView):
         row = self._chosen()
         if row is None:
             return
-        what = "what is pending for its durable subscriptions without a consumer"
+        what = "the pending messages of its durable subscriptions without a consumer"
         if not row.is_topic:
-            what = f"its {counted(row.size or 0)}, except those that consumers have"
+            what = f"its {counted(row.size or 0)}, except messages that are with consumers"
         title = "" if self.reading is None else f" of {printable(self.reading.broker.title)}"
         text = f"Purge {printable(row.destination)}{title}? This removes {what}."
 
@@ -413,7 +413,7 @@ class Top(LiveView):
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         if event.data_table.id == "destinations":
-            row = self._chosen_queue("keeps messages that can be looked at")
+            row = self._chosen_queue("has messages to show")
             if row is not None:
                 queue = Destination.parse(row.destination)
                 self._act(
@@ -423,7 +423,7 @@ class Top(LiveView):
                 )
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key acts: none does on a destination while another screen hides the table."""
+        """Return whether a key is active: keys for destinations need the table on the screen."""
         return len(self.screen_stack) == 1 or action == "quit"
 
 
@@ -435,7 +435,7 @@ def _titled(broker: Whole) -> Text:
 
 
 def _alarmed(alarms: Sequence[Facts]) -> Text:
-    """Return the first alarms, one on a line, and the number of the others."""
+    """Return the first alarms, one per line, and the number of the others."""
     lines = [
         Text(f"! {alarm_line(alarm)}", "bold red" if alarm["level"] == BAD else "yellow")
         for alarm in alarms[:_ALARMS]

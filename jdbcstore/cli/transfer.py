@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jdbcstore.tools.archive import MessageDifference
 
 _SHOWN = 20
-"""Differences in human-readable output, which is truncated; use --json for all of them."""
+"""Most differences in human-readable output; --json has all of them."""
 
 
 def _archive_or_store(text: str) -> Configuration | Path | str:
@@ -39,8 +39,8 @@ def _archive_or_store(text: str) -> Configuration | Path | str:
 def copy(settings: Settings, source: Configuration, target: Configuration) -> int:
     """Copy a store to another database of any vendor, and verify the copy.
 
-    SRC and DST are URLs or configuration files. Stop everything that writes to either. An interrupted copy
-    continues when it is run again; rows are never overwritten.
+    SRC and DST are URLs or configuration files. Stop all programs that write to either. Run an interrupted
+    copy again to continue it; rows are never overwritten.
     """
     refuse_store_options(settings)
     with advising_on_master(), progress("copying and comparing") as done:
@@ -63,13 +63,13 @@ def audit(
     """Compare two stores row by row and byte by byte. Exits with 1 if they differ.
 
     LEFT and RIGHT are URLs or configuration files; RIGHT may also be the folder or URL of an archive, whose
-    messages are compared. Rows that RIGHT lacks are missing, rows that LEFT lacks are extra.
+    messages are compared. Missing rows are only in LEFT, extra rows only in RIGHT.
     """
     refuse_store_options(settings)
     differences = _Differences(settings)
     if isinstance(right, Path | str):
         return _audit_archive(settings, left, right, differences, spark)
-    spark.refuse("two stores are compared without Spark")
+    spark.refuse("comparing two stores does not use Spark")
     with progress("comparing") as done:
         result = transfer.compare(left, right, done, differences.print)
     differences.finish()
@@ -100,7 +100,7 @@ def _audit_archive(
 
 
 class _Differences:
-    """Prints differences as they are found."""
+    """Printer of differences as they are found."""
 
     def __init__(self, settings: Settings) -> None:
         self._json = settings.json

@@ -23,8 +23,8 @@ _XID = Parsed("xid", XATransactionId.parse)
 def xa() -> None:
     """List prepared XA transactions, and commit or roll them back manually.
 
-    A transaction manager completes the transactions that it has prepared, even after a restart. Complete
-    one manually only if its manager will never return: it may have decided the other way on the other
+    A transaction manager completes its prepared transactions, even after a restart. Complete a transaction
+    manually only if its manager will never return, because the manager may have decided differently on other
     branches.
     """
 
@@ -32,9 +32,9 @@ def xa() -> None:
 @xa.command("list", cls=CliCommand)
 @click.pass_obj
 def list_(settings: Settings) -> None:
-    """List prepared transactions and what each adds and acknowledges.
+    """List prepared transactions with their added and acknowledged messages.
 
-    While a broker with --health serves, it lists them, with those that are only in its journal.
+    If a broker with --health is running, the list includes transactions that are only in its journal.
     """
     broker = settings.broker_to_read()
     if broker is not None:
@@ -84,7 +84,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, ...]]:
 def commit(settings: Settings, xid: XATransactionId) -> None:
     """Commit a prepared transaction.
 
-    While a broker with --health serves, it commits it.
+    If a broker with --health is running, it performs the commit.
     """
     _decide(settings, xid, "committed", lambda resource: resource.commit(xid))
 
@@ -95,7 +95,7 @@ def commit(settings: Settings, xid: XATransactionId) -> None:
 def rollback(settings: Settings, xid: XATransactionId) -> None:
     """Roll back a prepared transaction: the messages that it acknowledges are delivered again.
 
-    While a broker with --health serves, it rolls it back.
+    If a broker with --health is running, it performs the rollback.
     """
     _decide(settings, xid, "rolled back", lambda resource: resource.rollback(xid))
 

@@ -1,7 +1,7 @@
 """A queue store and a queue manager for CoilMQ, a STOMP broker in Python; see docs/guide/coilmq.md.
 
-``qstore.factory = jdbcstore.plugins.coilmq.make_store`` makes CoilMQ's own command use the store.
-``python -m jdbcstore.plugins.coilmq`` also replaces its queue manager by one that does not lose messages.
+``qstore.factory = jdbcstore.plugins.coilmq.make_store`` makes CoilMQ's own command use the store. ``python -m
+jdbcstore.plugins.coilmq`` also replaces its queue manager with a manager that does not lose messages.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class StoredFrame(Frame):  # type: ignore[misc]
 
 
 class JdbcQueueStore(QueueStore):  # type: ignore[misc]
-    """CoilMQ's queues in a store, with messages as ActiveMQ's STOMP connector makes them of frames.
+    """CoilMQ's queues in a store, with the messages that ActiveMQ's STOMP connector would store.
 
     :meth:`dequeue`, which CoilMQ's own manager uses, removes a message. :meth:`claim` hides it from other
-    callers but leaves it stored, until :meth:`acknowledge` or :meth:`release`. Any thread may use it. It
-    closes the store that it is given.
+        callers but leaves it stored, until :meth:`acknowledge` or :meth:`release`. Thread-safe. It closes the
+        given store.
     """
 
     def __init__(self, store: Store) -> None:
@@ -153,7 +153,7 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False)
 class _Backlog:
-    """The messages of one queue that can be claimed: a page, and those released. For one thread at a time."""
+    """The claimable messages of one queue: a page, and released messages. For one thread at a time."""
 
     destination: Destination
     messages: MessageStore
@@ -163,9 +163,9 @@ class _Backlog:
     _cursor: Cursor | None = None
 
     def fill(self) -> bool:
-        """Read the next page if nothing is waiting; returns whether something is then."""
+        """Read the next page if no message is waiting; return whether there are messages."""
         if not self.waiting and not self.complete:
-            self.complete = True  # before reading: a message added meanwhile resets it
+            self.complete = True  # before reading, because a message added meanwhile resets it
             page = self.messages.recover(_PAGE, self._cursor)
             self._cursor = page.cursor
             self.complete = self.complete and page.at_end
@@ -189,8 +189,8 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
     """CoilMQ's queue manager, with three differences.
 
     A message is stored before it is delivered, even if a subscriber waits for it. It is removed when it is
-    acknowledged, or, with ``ack:auto``, once it has been written to the subscriber's socket. And it returns
-    to its place in the queue, for the next subscriber, when its subscriber disconnects or unsubscribes.
+    acknowledged, or, with ``ack:auto``, once it has been written to the subscriber's socket. It returns to
+    its place in the queue, for the next subscriber, when its subscriber disconnects or unsubscribes.
 
     :raises ConfigurationError: the store is not a :class:`JdbcQueueStore`
     """
@@ -201,7 +201,7 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
     def __init__(self, store: Any, *schedulers: Any, **named: Any) -> None:
         if not isinstance(store, JdbcQueueStore):
             raise ConfigurationError(
-                f"this manager needs a JdbcQueueStore, and was given a {type(store).__name__};"
+                f"this manager needs a JdbcQueueStore, not a {type(store).__name__};"
                 f" set qstore.factory = {_FACTORY}"
             )
         super().__init__(store, *schedulers, **named)
@@ -212,7 +212,9 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
         if not destination:
             raise ValueError(f"Cannot send frame with no destination: {message}")
         message.cmd = MESSAGE
-        self.store.enqueue(destination, message)  # outside the lock: concurrent senders share a commit
+        self.store.enqueue(
+            destination, message
+        )  # outside the lock, so that concurrent senders share a commit
         with lock:
             self._deliver(destination)
 
@@ -273,7 +275,7 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
                 self.store.acknowledge(frame)
 
     def _release(self, subscriptions: set[Subscription]) -> None:
-        """Return the messages that these have not acknowledged to their queues."""
+        """Return the unacknowledged messages of these subscribers to their queues."""
         frames = [self._pending.pop(one) for one in subscriptions if one in self._pending]
         for frame in frames:
             self.store.release(frame)
@@ -301,12 +303,12 @@ def main() -> None:
     from coilmq import start
 
     config.set("coilmq", "qstore.factory", _FACTORY)
-    start.QueueManager = DurableQueueManager  # CoilMQ has an option for the store, and none for the manager
+    start.QueueManager = DurableQueueManager  # CoilMQ has an option for the store but not for the manager
     start.main()
 
 
 if __name__ == "__main__":
-    # CoilMQ imports this module by its name, whose classes are not those of __main__.
+    # CoilMQ imports this module by name, so its classes differ from those in __main__.
     from jdbcstore.plugins import coilmq
 
     coilmq.main()

@@ -1,6 +1,7 @@
 """A transport for kombu, and so for Celery, on claims; see docs/guide/celery.md.
 
-``import jdbcstore.plugins.kombu`` makes kombu know URLs like ``jdbcstore+postgresql://user@host/database``.
+``import jdbcstore.plugins.kombu`` registers URLs like ``jdbcstore+postgresql://user@host/database`` with
+kombu.
 """
 
 from __future__ import annotations
@@ -46,34 +47,34 @@ from jdbcstore.util.clock import Clock
 log = logging.getLogger(__name__)
 
 _BATCH = 10
-"""The most messages that are claimed at once."""
+"""The most messages in one claim."""
 _LONGEST_NAME = 250
 _AUTO_DELETE_MS = 300_000
-"""After how long without a consumer an auto-delete queue is deleted, unless it says so itself."""
+"""Default time after which an auto-delete queue without a consumer is deleted."""
 _TYPE = "kombu"
 """The JMSType of messages that kombu has sent."""
 _ROOM = ""
 """Wake-up key of connections at their prefetch limit."""
 _SETTLED = "-"
-"""The beginning of delivery tags of messages that were removed before they were delivered."""
+"""The prefix of delivery tags of messages that were removed before delivery."""
 
 
 _joined: ContextVar[Any] = ContextVar("joined", default=None)
-"""The application's connection in whose transaction messages are sent; None for one of their own."""
+"""The application's connection whose transaction sends messages; None for a separate transaction."""
 
 
 @contextmanager
 def joined(connection: Any) -> Iterator[None]:
     """Send messages published in this context in the open transaction of the application's connection.
 
-    Tasks and messages exist if and only if that transaction commits: an outbox without another table.
-    Workers see them within a second or two after the commit. The queues must have been declared before, by a
-    worker or an earlier send; declaring one is not part of the transaction. It holds for this thread or
-    asyncio task.
+    Tasks and messages exist if and only if that transaction commits, like an outbox without another table.
+    Workers see them within two seconds of the commit. The queues must have been declared before, by a worker
+    or an earlier send, because declaring a queue is not part of the transaction. This applies to the current
+    thread or asyncio task.
 
-    :param connection: a connection or ORM session of SQLAlchemy, or a connection of the driver, in Django
-        ``connection.connection``; of the database that the transport uses
-    :raises ConfigurationError: when something is published, if the connection cannot be joined
+    :param connection: a connection to the transport's database: a connection or ORM session of SQLAlchemy, or
+        a connection of the driver (in Django ``connection.connection``)
+    :raises ConfigurationError: a message is published, and the connection cannot be joined
     """
     token = _joined.set(connection)
     try:
@@ -83,9 +84,9 @@ def joined(connection: Any) -> Iterator[None]:
 
 
 class LockedOut(ChannelError):  # type: ignore[misc]
-    """The lock of an SQLite file was waited for in vain; this thread's own transaction may hold it.
+    """Waiting for the lock of an SQLite file timed out; this thread's own transaction may hold it.
 
-    Kombu does not try again, which would take as long each time; a worker of Celery's does.
+    Kombu does not retry, because each attempt would take as long. Celery's workers do retry.
     """
 
 
@@ -94,24 +95,24 @@ def _trying_once(method: str) -> Iterator[None]:
     try:
         yield
     except DatabaseLocked as error:
-        advice = "inside a transaction that has written, connect and declare before, and send with joined()"
+        advice = "connect and declare queues before the transaction writes, and send inside it with joined()"
         raise LockedOut(f"{error}; {advice}", (50, 10), f"Channel.{method}", "405") from error
 
 
 class QoS(virtual.QoS):  # type: ignore[misc]
-    """The messages that a channel has delivered, each of which is a claim."""
+    """The delivered messages of a channel, each with its claim."""
 
     def ack(self, delivery_tag: str) -> None:
-        """Remove a message. Any thread may do so.
+        """Remove a message. Thread-safe.
 
-        :raises ClaimLost: another process may have it by now
+        :raises ClaimLost: the claim was lost, and another process may have the message
         """
         self._settle(delivery_tag, ClaimQueue.acknowledge)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         """Remove a message, or return it to its place, which counts as a redelivery.
 
-        :raises ClaimLost: another process may have it by now
+        :raises ClaimLost: the claim was lost, and another process may have the message
         """
         self._settle(delivery_tag, ClaimQueue.reject if requeue else ClaimQueue.acknowledge)
 
@@ -119,7 +120,7 @@ class QoS(virtual.QoS):  # type: ignore[misc]
         try:
             self.channel.deliveries.settle(delivery_tag, how)
         except ClaimLost:
-            # It counts no longer: Celery only logs this, and another message may be delivered.
+            # The message no longer counts: Celery only logs this error, and another message may be delivered.
             super().ack(delivery_tag)
             self.channel.deliveries.forget(delivery_tag)
             raise
@@ -144,7 +145,7 @@ class Deliveries:
     def add(
         self, queue: ClaimQueue, claim: Claim, payload: dict[str, Any], *, no_ack: bool
     ) -> dict[str, Any]:
-        """Return the message as kombu wants it; with ``no_ack`` it is removed, else it is to be settled."""
+        """Return the message in kombu's form; with ``no_ack`` it is removed, otherwise it must be settled."""
         tag = f"{claim.sequence}.{next(self._numbers)}"
         if no_ack:
             queue.acknowledge(claim)
@@ -156,9 +157,9 @@ class Deliveries:
         return payload
 
     def settle(self, delivery_tag: str, how: Callable[[ClaimQueue, Claim], None]) -> None:
-        """Settle the claim of a delivered message. Any thread may do so.
+        """Settle the claim of a delivered message. Thread-safe.
 
-        :raises ClaimLost: another process may have it by now
+        :raises ClaimLost: the claim was lost, and another process may have the message
         """
         if delivery_tag.startswith(_SETTLED):
             return
@@ -166,14 +167,16 @@ class Deliveries:
             raise ClaimLost((int(delivery_tag.partition(".")[0]),))
         queue, claim = self._claims[delivery_tag]
         if how is ClaimQueue.acknowledge and self._transport.turns is not None:
-            # Those of one turn of the loop by one statement, for which the loop does not wait.
+            # One statement settles all claims of a loop iteration; the loop does not wait for it.
             self._transport.shared.acknowledger.acknowledge(queue, claim)
         else:
             try:
                 how(queue, claim)
             except OutcomeUnknown:
                 if how is ClaimQueue.reject:
-                    self.forget(delivery_tag)  # it returns by itself, and may be claimed again since
+                    self.forget(
+                        delivery_tag
+                    )  # the message returns by itself, and may already be claimed again
                 raise
         self._claims.pop(delivery_tag, None)
         self._transport.shared.claims.database.wakeups.nudge(_ROOM)
@@ -184,7 +187,7 @@ class Deliveries:
         self._transport.shared.claims.database.wakeups.nudge(_ROOM)
 
     def release(self) -> None:
-        """Return what is claimed to its place."""
+        """Return claimed messages to their places."""
         held: dict[ClaimQueue, list[Claim]] = {}
         while self._claims:
             _, (queue, claim) = self._claims.popitem()
@@ -194,7 +197,7 @@ class Deliveries:
 
 
 class Channel(virtual.Channel):  # type: ignore[misc]
-    """A channel: queues, exchanges and bindings as AMQP has them, in the database."""
+    """A channel: AMQP's queues, exchanges and bindings in the database."""
 
     QoS = QoS
     """Keeper of the delivered messages."""
@@ -226,9 +229,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         nowait: bool = False,  # noqa: ARG002
         passive: bool = False,
     ) -> None:
-        """Declare an exchange. All are durable, and none is deleted by itself.
+        """Declare an exchange. All exchanges are durable and never deleted automatically.
 
-        :raises ChannelError: ``passive``, and it does not exist; or it is of another type
+        :raises ChannelError: ``passive``, and it does not exist; or it has another type
         """
         type = type or "direct"  # noqa: A001
         exchange = exchange or f"amq.{type}"
@@ -249,7 +252,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             )
 
     def exchange_delete(self, exchange: str, if_unused: bool = False, nowait: bool = False) -> None:  # noqa: ARG002
-        """Delete an exchange and its bindings; not if it is to be ``if_unused`` and has any."""
+        """Delete an exchange and its bindings; with ``if_unused`` only if it has no bindings."""
         if if_unused and self.get_table(exchange):
             return
         self.routing.remove_exchange(exchange)
@@ -259,7 +262,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         return sorted({exchange for _, exchange, _ in self.routing.bindings()})
 
     def get_table(self, exchange: str) -> list[tuple[str, Any, str]]:
-        """Return the bindings of an exchange, as kombu's exchange types read them."""
+        """Return the bindings of an exchange, for kombu's exchange types."""
         found = self.routing.find_exchange(exchange)
         return self._table(found) if found else []
 
@@ -311,16 +314,17 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     # Queues
 
     def prepare_queue_arguments(self, arguments: Any, **options: Any) -> Any:
-        """Return the arguments of a queue under the names that RabbitMQ gives them."""
+        """Return the arguments of a queue under RabbitMQ's names."""
         return to_rabbitmq_queue_arguments(arguments, **options)
 
     def queue_declare(
         self, queue: str | None = None, passive: bool = False, **options: Any
     ) -> queue_declare_ok_t:
-        """Declare a queue. All are durable.
+        """Declare a queue. All queues are durable.
 
-        The answer is its name and, if this is ``passive``, how many messages can be claimed: Celery declares
-        some queues at each message, and counting takes longer the more there are.
+        The answer is its name and, if ``passive``, the number of claimable messages. Otherwise nothing is
+        counted, because Celery declares some queues at each message, and counting takes longer with more
+        messages.
 
         :raises ChannelError: ``passive``, and it does not exist
         """
@@ -336,7 +340,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         expires = given.get("x-expires")
         if expires is None and auto_delete:
             expires = _AUTO_DELETE_MS
-        self._shared.queue(queue)  # which checks the name
+        self._shared.queue(queue)  # this checks the name
         with _trying_once("queue_declare"):
             self.routing.declare_queue(queue, given.get("x-message-ttl"), expires)
 
@@ -356,7 +360,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False, **_: Any) -> None:
         """Delete a queue, with its bindings and its unclaimed messages.
 
-        Only consumers of this connection count as a use.
+        Only consumers of this connection count as users.
         """
         if (if_empty and self._size(queue)) or (if_unused and queue in self.connection.callbacks):
             return
@@ -365,7 +369,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     # Sending
 
     def encode_body(self, body: Any, encoding: str | None = None) -> tuple[Any, str | None]:
-        """Encode the body as it is stored: a string unchanged, bytes in ``encoding``."""
+        """Encode the body for storage: a string unchanged, bytes in ``encoding``."""
         if isinstance(body, str):
             return body, "utf-8"
         encoded: tuple[Any, str | None] = super().encode_body(body, encoding)
@@ -374,8 +378,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def basic_publish(self, message: dict[str, Any], exchange: str, routing_key: str, **_: Any) -> None:
         """Add a message to the queues that the exchange routes it to, all or none; durable on return.
 
-        As in AMQP, it is dropped if there is none. Without an exchange, the routing key names the queue. On
-        PostgreSQL a transient message, of the delivery mode 1, is not durable yet on return.
+        As in AMQP, it is dropped if there are no such queues. Without an exchange, the routing key names the
+        queue. On PostgreSQL a transient message, with the delivery mode 1, is not yet durable on return.
         """
         self._inplace_augment_message(message, exchange, routing_key)
 
@@ -494,7 +498,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             raise Empty
         claims = self._shared.queue(queue)
         left = claims.claim(limit)
-        # All queues of the connection together are looked at so often.
+        # The interval applies to all queues of the connection together.
         longest = (self.connection.polling_interval or SHORTEST_PAUSE) * len(self.connection.callbacks)
         look.found(more=len(left) == limit, count=count, longest=longest)
         if not left:
@@ -502,7 +506,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         database = self._shared.claims.database
         clock, lease = database.clock, database.lease
         try:
-            # A callback may have taken longer than the lease, in a process that was stopped.
+            # A callback may have taken longer than the lease, for example in a suspended process.
             while left and queue in self._active_queues and lease.holds(left[0].session):
                 no_ack = queue in self._without_ack
                 payload = _readable(claims, left[0])
@@ -513,7 +517,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
                     try:
                         claims.release(left[0], delay=early)
                     except OutcomeUnknown:
-                        left.pop(0)  # it returns by itself, and may be claimed again since
+                        left.pop(0)  # the message returns by itself, and may already be claimed again
                         raise
                     left.pop(0)
                     continue
@@ -524,14 +528,14 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             self._shared.release(claims, left)
 
     def _look(self, queue: str) -> tuple[Look, int]:
-        """Return the schedule of looks at a queue, and the number of its wake-ups."""
+        """Return the polling schedule of a queue, and the number of its wake-ups."""
         container = Destination.queue(queue).qualified_name
         database = self._shared.claims.database
         return self._looks.setdefault(queue, Look(database.clock)), database.wakeups.count(container)[0]
 
     @property
     def looks_in(self) -> float:
-        """Seconds until the next look at one of the queues that are consumed; infinite without any."""
+        """Seconds until the next poll of a consumed queue; infinite without consumed queues."""
         if not self.qos.can_consume():
             return float("inf")
         looks = (self._look(queue) for queue in self._active_queues)
@@ -544,7 +548,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
 
 def _seconds_early(payload: dict[str, Any], clock: Clock, lease: float) -> float:
-    """Return for how long a task is not to be held: until its ETA, less the lease; in seconds."""
+    """Return the seconds for which a task must not be claimed: until its ETA, less the lease."""
     eta = (payload.get("headers") or {}).get("eta")
     if not isinstance(eta, str):
         return 0.0
@@ -552,29 +556,31 @@ def _seconds_early(payload: dict[str, Any], clock: Clock, lease: float) -> float
         due = datetime.fromisoformat(eta)
     except ValueError:
         return 0.0
-    if due.tzinfo is None:  # the worker knows which it is
+    if due.tzinfo is None:  # the worker knows the kind
         return 0.0
     return due.timestamp() - clock.now_ms() / 1000 - lease
 
 
 def _readable(queue: ClaimQueue, claim: Claim) -> dict[str, Any] | None:
-    """Return kombu's payload; None if it would end a worker, after making the message a dead letter."""
+    """Return kombu's payload, or None after dead-lettering a message that would crash a worker."""
 
     def payload(message: Message) -> dict[str, Any]:
         try:
             made = _payload(queue.destination.name, message)
-            (made.get("body") or "").encode()  # as kombu's own message does, where nothing catches it
+            (
+                made.get("body") or ""
+            ).encode()  # kombu's own message does this too, where nothing catches the error
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"not a message of kombu's: {error}") from error
+            raise ValueError(f"not a kombu message: {error}") from error
         return made
 
     return queue.read(claim, payload)
 
 
 def _payload(queue: str, message: Message) -> dict[str, Any]:
-    """Return kombu's payload, or that of another client's message in kombu's form.
+    """Return kombu's payload, or the payload of another client's message in kombu's form.
 
-    :raises ValueError: it is damaged, or has kombu's type, and is not what kombu sends
+        :raises ValueError: it is damaged, or has kombu's type but not kombu's form
     :raises RecursionError: likewise
     """
     if message.jms_type == _TYPE and isinstance(message.body, str):
@@ -600,9 +606,9 @@ def _payload(queue: str, message: Message) -> dict[str, Any]:
 
 
 def _checked(sent: Any) -> dict[str, Any]:
-    """Return an envelope with all that kombu and Celery take for granted.
+    """Return an envelope with all fields that kombu and Celery require.
 
-    :raises ValueError: it lacks something
+    :raises ValueError: a field is missing or wrong
     """
     properties = sent.get("properties") if isinstance(sent, dict) else None
     if not isinstance(sent, dict) or not isinstance(properties, dict):
@@ -622,7 +628,7 @@ def _checked(sent: Any) -> dict[str, Any]:
         virtual.Base64().decode(sent.get("body") or "")
     elif encoding != "utf-8":
         raise ValueError(f"the encoding {encoding[:80]!r} of its body is unknown")
-    properties["body_encoding"] = encoding  # kombu takes neither null nor upper case
+    properties["body_encoding"] = encoding  # kombu accepts neither null nor upper case
     properties["delivery_info"] = properties.get("delivery_info") or {}
     return sent
 
@@ -641,14 +647,14 @@ def _check_length(name: str) -> None:
 
 
 class Transport(virtual.Transport):  # type: ignore[misc]
-    """The transport of ``jdbcstore+`` URLs. What follows the plus sign is the URL of the database."""
+    """The transport of ``jdbcstore+`` URLs. The part behind the plus sign is the URL of the database."""
 
     Channel = Channel
     """The class of its channels."""
     can_parse_url = True
-    """Whether kombu leaves the URL as it is."""
+    """Whether kombu passes the URL unchanged."""
     driver_type = "jdbcstore"
-    """Not ``sql``, for which Celery switches its events off."""
+    """Not ``sql``, because Celery switches its events off for that."""
     driver_name = "jdbcstore"
     """The name of this project."""
     connection_errors = (
@@ -656,16 +662,16 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         StoreUnavailable,
         StoreClosed,
         NotMaster,
-        ClaimLost,  # so that Celery logs it, and goes on
+        ClaimLost,  # so that Celery logs it and continues
         LockedOut,
     )
     """The errors after which a caller connects again."""
     channel_errors = (*virtual.Transport.channel_errors, InvalidMessage, InvalidDestination)
-    """The errors of a call, after which the connection is as before."""
+    """The errors of a call that leave the connection usable."""
     recoverable_connection_errors = tuple(error for error in connection_errors if error is not LockedOut)
-    """The errors after which kombu tries again."""
+    """The errors after which kombu retries."""
     recoverable_channel_errors = ()
-    """None of these: the same call fails again."""
+    """None of these, because the same call fails again."""
     implements = virtual.Transport.implements.extend(
         asynchronous=True, exchange_type=frozenset(["direct", "topic", "fanout"]), heartbeats=False
     )
@@ -677,7 +683,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         super().__init__(client, **options)
         self._process: int | None = None
         self.turns: LoopTurns | None = None
-        """The turns in an event loop, if there is one."""
+        """The polling in an event loop, if there is one."""
 
     def driver_version(self) -> str:
         """Return the version of jdbcstore."""
@@ -685,7 +691,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
 
     @property
     def callbacks(self) -> dict[str, Any]:
-        """The consumers' functions by the names of their queues."""
+        """The consumers' callbacks by the names of their queues."""
         callbacks: dict[str, Any] = self._callbacks
         return callbacks
 
@@ -695,7 +701,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         An SQLite file that stays locked, perhaps by a transaction of this thread, is a ChannelError.
 
         :raises StoreUnavailable: the database does not answer
-        :raises NotMaster: a broker or a store with a locker serves the same tables
+        :raises NotMaster: a broker or a store with a locker uses the same tables
         """
         options = self.client.transport_options
         with _trying_once("open"):
@@ -713,7 +719,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     def close_connection(self, connection: Any) -> None:
         """Return claimed messages to their queues."""
         if self._process != os.getpid():
-            # Of the parent process, or never established.
+            # It belongs to the parent process, or was never established.
             self.turns = None
             self.channels.clear()
             self._avail_channels.clear()
@@ -742,7 +748,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
             wakeups.wait_any(counts, min(self._looks_in(), left))
 
     def _deliver_some(self, timeout: float | None = None) -> bool:
-        """Deliver from one queue; whether there was something."""
+        """Deliver from one queue; return whether there was a message."""
         if lost := self.shared.lost:
             raise RecoverableConnectionError(f"the queues {', '.join(lost)} have expired")
         try:
@@ -756,7 +762,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         return min([self.polling_interval or SHORTEST_PAUSE, *(channel.looks_in for channel in channels)])
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:  # noqa: ARG002
-        """Deliver messages from an event loop of kombu's, until the connection is closed."""
+        """Deliver messages from kombu's event loop until the connection is closed."""
         if self.turns is not None:
             if self.turns.loop is loop:
                 return

@@ -1,4 +1,4 @@
-"""Claims that a process opens once and shares; a child that it forks opens its own."""
+"""Claims that a process opens once and shares; a forked child opens its own."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Shareable(Protocol):
-    """Something on a database that survives a fork of its process."""
+    """An object on a database that survives a fork of its process."""
 
     def suspend(self) -> None:
-        """Close the database's files before this process forks, where it is in files."""
+        """Close the files of a database in files before this process forks."""
 
     def resume(self) -> None:
         """Undo :meth:`suspend`."""
 
     def close(self) -> None:
-        """Return what is claimed, and close the connections."""
+        """Return claimed messages, and close the connections."""
 
 
 T = TypeVar("T", bound=Shareable)
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=Shareable)
 class OpenOnce(Generic[T]):
     """The shared objects of this process, by the arguments with which ``open_`` opened them. Thread-safe.
 
-    They are closed when the process ends. A child that is forked opens its own.
+    They are closed when the process ends. A forked child opens its own.
     """
 
     def __init__(self, open_: Callable[..., T]) -> None:
@@ -40,7 +40,7 @@ class OpenOnce(Generic[T]):
         atexit.register(self.close)
 
     def get(self, *key: Any) -> T:
-        """Return what is open with these arguments, or open it."""
+        """Return the object that is open with these arguments, or open it."""
         with self._lock:
             return self._get(key)
 
@@ -62,13 +62,13 @@ class OpenOnce(Generic[T]):
         self._lock.release()
 
     def _forget(self) -> None:
-        """Drop the parent's connections in a child process: they must be neither used nor closed."""
+        """Drop the parent's connections in a child process, which must neither use nor close them."""
         self._lock = threading.Lock()
         self._inherited.append(self._shared)
         self._shared = {}
 
     def close(self) -> None:
-        """Close everything; what was claimed returns to its place."""
+        """Close everything; claimed messages return to their places."""
         with self._lock:
             shared, self._shared = self._shared, {}
         for one in shared.values():

@@ -1,4 +1,4 @@
-"""The claims of a process on a database, shared by its kombu connections, which come and go."""
+"""The claims of a process on a database, which its short-lived kombu connections share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RETRY = 0.5
 
 
 class Acknowledger:
-    """Removes messages in the background, by one statement for all of a queue that are waiting."""
+    """Removes messages in the background, with one statement for all waiting messages of a queue."""
 
     def __init__(self) -> None:
         self._pending: list[tuple[ClaimQueue, Claim]] = []
@@ -32,7 +32,7 @@ class Acknowledger:
         self._closed = False
 
     def acknowledge(self, queue: ClaimQueue, claim: Claim) -> None:
-        """Remove a message soon, unless the claim is lost, which is logged; any thread may do so."""
+        """Remove a message soon; a lost claim is logged. Thread-safe."""
         with self._changed:
             self._pending.append((queue, claim))
             self._changed.notify_all()
@@ -63,13 +63,13 @@ class Acknowledger:
                 self._changed.wait_for(lambda: self._closed, backoff.pause())
 
     def finish(self) -> bool:
-        """Wait for pending claims to be removed; return false if the database does not answer."""
+        """Wait until pending messages are removed; return false if the database does not answer."""
         with self._changed:
             self._changed.wait_for(lambda: self._failing or not (self._pending or self._busy))
             return not self._failing
 
     def _remove(self, pending: list[tuple[ClaimQueue, Claim]]) -> list[tuple[ClaimQueue, Claim]]:
-        """Remove claims, and return those that could not be removed, because the database does not answer."""
+        """Remove claims; return the claims that could not be removed because the database does not answer."""
         queues: dict[ClaimQueue, list[Claim]] = {}
         for queue, claim in pending:
             queues.setdefault(queue, []).append(claim)
@@ -83,7 +83,7 @@ class Acknowledger:
         return failed
 
     def close(self) -> None:
-        """Remove pending claims, and stop; those that cannot be removed are delivered again."""
+        """Remove pending messages, and stop; messages that cannot be removed are delivered again."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -94,7 +94,7 @@ class Acknowledger:
 class SharedClaims:
     """The claims of one process on one database, which its connections share.
 
-    While a connection consumes, a thread says so of queues that would expire, and deletes those that have.
+    While a connection consumes, a thread keeps its expiring queues alive, and deletes expired queues.
     """
 
     def __init__(self, url: str, lease: float, redeliveries: int, letters: str | None, prefix: str) -> None:
@@ -123,7 +123,7 @@ class SharedClaims:
         self._thread: threading.Thread | None = None
 
     def queue(self, name: str) -> ClaimQueue:
-        """Return the queue of a name, which need not be declared."""
+        """Return the queue of a name. It need not be declared."""
         return self.claims.queue(Destination.queue(name))
 
     def use(self, name: str, expires_ms: int | None) -> None:
@@ -146,7 +146,7 @@ class SharedClaims:
 
     @property
     def lost(self) -> list[str]:
-        """Queues that expired while they were in use, because this process was stopped for so long."""
+        """Queues that expired while in use, because this process was suspended for too long."""
         return sorted(self._lost)
 
     def release(self, queue: ClaimQueue, claims: Iterable[Claim]) -> None:
@@ -157,7 +157,7 @@ class SharedClaims:
             try:
                 queue.release(*some)
             except OutcomeUnknown as error:
-                # Not again: another connection of this process may have claimed them since.
+                # Not again, because another connection of this process may have claimed them since.
                 log.warning("%d messages of %s are returned later: %s", len(some), queue.destination, error)
 
         try:
@@ -173,21 +173,21 @@ class SharedClaims:
         return self.acknowledger.finish() and not self._unreleased
 
     def finish_later(self) -> bool:
-        """Wait until :meth:`finish` is true; false if they were closed before."""
+        """Wait until :meth:`finish` is true; return false if the claims were closed before."""
         while not self._stop.wait(_RETRY):
             if self.finish():
                 return True
         return False
 
     def _run(self) -> None:
-        # Not at the moment in which the lease is renewed, which would take another connection.
+        # Not while the lease is renewed, which would take another connection.
         wait = self._interval / 2
         while not self._stop.wait(wait):
             wait = self._interval
             try:
                 self._keep()
             except StoreError as error:
-                log.warning("queues are not kept from expiring: %s", error)
+                log.warning("cannot keep queues from expiring: %s", error)
 
     def _keep(self) -> None:
         with self._lock:
@@ -220,10 +220,10 @@ class SharedClaims:
 
 
 def settle(how: Callable[..., None], claims: list[Claim]) -> None:
-    """Settle the claims that are not lost; afterwards the list has those that could not be settled.
+    """Settle the claims that are not lost; afterwards the list has the claims that could not be settled.
 
-    Those of one lease at a time, and one of each message: of a message that was lost and claimed again, only
-    the first claim is lost.
+    One call settles claims of one lease, and one claim of each message, because if a message was lost and
+    claimed again, only the first claim is lost.
     """
     while claims:
         session = claims[0].session
@@ -235,9 +235,7 @@ def settle(how: Callable[..., None], claims: list[Claim]) -> None:
         try:
             how(*some.values())
         except ClaimLost as lost:
-            log.warning(
-                "the claims of %d messages were lost: another process may have them", len(lost.sequences)
-            )
+            log.warning("lost the claims of %d messages; another process may have them", len(lost.sequences))
             done.intersection_update(lost.sequences)
         claims[:] = [
             claim for claim in claims if claim.sequence not in done or some[claim.sequence] is not claim
@@ -245,7 +243,8 @@ def settle(how: Callable[..., None], claims: list[Claim]) -> None:
 
 
 class OpenClaims(OpenOnce[SharedClaims]):
-    """The shared claims of this process, closed before its end once they have no users."""
+    """The shared claims of this process, which are closed when they have no users, or before the process
+    ends."""
 
     def acquire(self, *key: Any) -> SharedClaims:
         """Open claims with these arguments of :class:`SharedClaims`, or share open ones."""
@@ -253,19 +252,19 @@ class OpenClaims(OpenOnce[SharedClaims]):
             is_open = key in self._shared
             shared = self._get(key)
             if is_open:
-                shared.claims.check()  # else a lost database would be noticed late
+                shared.claims.check()  # otherwise a lost database would be noticed late
             shared.users += 1
             return shared
 
     def release(self, shared: SharedClaims) -> None:
         """Release the claims of one user; without users they are closed.
 
-        While the database does not answer they stay open, for the next connection of this process: what was
-        to be acknowledged would be delivered again.
+        While the database does not answer they stay open for the next connection of this process, because
+        pending acknowledgements would otherwise be lost.
         """
         with self._lock:
             shared.users -= 1
-            # After a fork, or when all were closed, nobody would do what is pending.
+            # After a fork, or when all were closed, no thread would do the pending work.
             if shared.users or shared not in self._shared.values():
                 return
         if shared.finish():

@@ -1,4 +1,4 @@
-"""Turns of an event loop, as of Celery's workers: messages are delivered at wake-ups and at intervals."""
+"""Delivery from an event loop, as in Celery's workers: at wake-ups and at intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHORTEST_PAUSE = 0.05
 
 
 class Look:
-    """Schedule of looks at a queue that was found empty. Not thread-safe."""
+    """Polling schedule of an empty queue. Not thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -21,11 +21,12 @@ class Look:
         self._at = float("-inf")
 
     def seconds(self, count: int) -> float:
-        """Return the seconds until the next look; ``count`` is that of the wake-ups of this queue."""
+        """Return the seconds until the next poll; ``count`` is the number of the queue's wake-ups."""
         return max(0.0, self._at - self._clock.monotonic()) if count == self._count else 0.0
 
     def found(self, *, more: bool, count: int, longest: float) -> None:
-        """Note the result of a look, and whether there may be ``more``; ``count`` is from before the look."""
+        """Record the result of a poll, and whether there may be ``more``; ``count`` is from before the
+        poll."""
         if more or count != self._count:
             self._pause = SHORTEST_PAUSE
         self._count = count
@@ -34,7 +35,7 @@ class Look:
 
 
 class LoopTurns:
-    """The turns that one connection has in an event loop of kombu's."""
+    """The polling of one connection in kombu's event loop."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class LoopTurns:
         if self._bell.is_closed:
             return
         if self._deliver():
-            # In the next round of the loop, which serves others before. A timer would be fired at once.
+            # In the next iteration of the loop, after other work. A timer would fire immediately.
             self._bell.ring()
         else:
             self._timer = self.loop.call_later(self._seconds(), self._turn)
@@ -74,7 +75,7 @@ class LoopTurns:
             self._timer = None
 
     def close(self) -> None:
-        """Stop taking turns."""
+        """Stop polling."""
         self._cancel()
         if self.loop.readers.get(self._bell.fileno(), (None,))[0] == self._woken:
             self.loop.remove_reader(self._bell)

@@ -220,4 +220,4 @@ def test_an_address_that_is_taken(tmp_path: Path) -> None:
         result = CommandLine(tmp_path, "sqlite:///mq.db").run("broker", "--stomp", address)
 
     assert result.code == 1
-    assert "address already in use; end the process that listens there, or choose another" in result.err
+    assert "address already in use; stop the process that listens there, or choose another" in result.err

@@ -34,7 +34,7 @@ asyncio.run(_serve(Host()))
     ("arguments", "told"),
     [
         (("--stomp", "61613"), "must be HOST:PORT"),
-        (("--certificate", "x.pem"), "--certificate and --private-key are for --stomp-tls"),
+        (("--certificate", "x.pem"), "--certificate and --private-key need a TLS listener"),
         (("--stomp-tls", "127.0.0.1:0"), "needs a certificate"),
         (("--openwire", "61616"), "must be HOST:PORT"),
         (("--openwire-tls", "127.0.0.1:0"), "needs a certificate"),
@@ -42,7 +42,7 @@ asyncio.run(_serve(Host()))
         (("--auto-tls", "127.0.0.1:0"), "needs a certificate"),
         (("--ws", "61614"), "must be HOST:PORT"),
         (("--wss", "127.0.0.1:0"), "needs a certificate"),
-        (("--stomp", "127.0.0.1:0", "--allowed-origins", "*"), "--allowed-origins is for --ws and --wss"),
+        (("--stomp", "127.0.0.1:0", "--allowed-origins", "*"), "--allowed-origins needs --ws or --wss"),
         (("--ws", "127.0.0.1:0", "--allowed-origins", "https://a.example/"), "without a path"),
         (("--health", "x"), "health must be HOST:PORT"),
         (("--health", "127.0.0.1:99999"), "such as 127.0.0.1:8161, port 65535 at most"),

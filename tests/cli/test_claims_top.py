@@ -146,7 +146,7 @@ def test_the_screen(claims: Claims) -> None:
             assert cells("#workers")[0] == "w-1"
             failing.append(StoreUnavailable("the database is gone"))
             await pilot.press("space")
-            await until(lambda: "is read again" in str(app.query_one("#state", Static).content))
+            await until(lambda: "retrying" in str(app.query_one("#state", Static).content))
             failing.clear()
             await pilot.press("space")
             await until(lambda: not str(app.query_one("#state", Static).content))

@@ -114,7 +114,7 @@ def test_a_sick_database(doctor: Doctor, capsys: pytest.CaptureFixture[str], tmp
     assert main(["init", "--url", url]) == 0
     capsys.readouterr()
     assert main(["doctor", "--url", url]) == 0
-    assert capsys.readouterr().out.endswith("the database is well\n")
+    assert capsys.readouterr().out.endswith("the database has no problems\n")
 
 
 def test_for_people(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

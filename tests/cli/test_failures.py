@@ -133,7 +133,7 @@ def test_a_message_beyond_the_packet_limit(cli: CommandLine, database: Database)
     result = cli.run("send", "Q", "-", stdin=b"before\n" + b"x" * (limit + 1) + b"\nbehind\n")
 
     assert result.code == 2
-    assert "stored before that" in result.err
+    assert "stored before the error" in result.err
     assert "the database accepts at most" in result.err.splitlines()[-1]
     assert [line["body"] for line in cli("browse", "Q", "--json").lines] == ["before"]
 

@@ -27,7 +27,7 @@ def test_a_queue_is_limited_paused_and_resumed(invoke: Invoke, local_url: str) -
     assert invoke("flow", "list", "--json").out == ""
 
     limited = invoke("flow", "limit", "ORDERS", "--claims", "5", "--rate", "90/min", "--burst", "3")
-    assert limited.out.endswith("at most 1.5 claims per second, 3 at once\n")
+    assert limited.out.endswith("at most 1.5 claims per second, in bursts of 3\n")
     assert invoke("flow", "pause", "queue://ORDERS").out.startswith("ORDERS: paused, at most 5")
 
     with Claims(local_url) as claims:

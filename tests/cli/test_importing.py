@@ -68,7 +68,7 @@ def test_what_is_left_out_is_kept(invoke: Invoke, tmp_path: Path) -> None:
 
     for _ in range(2):
         result = invoke(*command)
-        assert f"1 record that was left out is in {kept}" in result.err
+        assert f"1 skipped record is in {kept}" in result.err
     [line] = (kept / "index.jsonl").read_text().splitlines()
     assert json.loads(line) == {
         "record": "000001.record", "file": str(log), "offset": size, "bytes": size,

@@ -236,7 +236,7 @@ def test_a_repair_that_knows_no_database_says_so(
 
     done = invoke("journal", "repair", "journal", "--cut", "--config", os.devnull)
     assert done.code == ExitCode.DONE
-    assert "no database was asked" in done.err
+    assert "no database was compared" in done.err
     assert "--config" in done.err
 
     with pytest.raises(CorruptJournal, match="only with the configuration"):

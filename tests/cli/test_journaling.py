@@ -92,7 +92,7 @@ def test_a_torn_end_is_no_damage(folder: Path, invoke: Invoke) -> None:
 
     assert found.code == ExitCode.DONE
     assert found.lines[-1]["torn"]["segment"] == 4
-    assert "nothing that was acknowledged is lost" in invoke("journal", "check", str(folder)).out
+    assert "no acknowledged message is lost" in invoke("journal", "check", str(folder)).out
 
 
 def test_beside_who_has_it_open_it_is_looked_at_and_not_repaired(folder: Path, invoke: Invoke) -> None:

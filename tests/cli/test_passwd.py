@@ -56,7 +56,7 @@ def test_what_is_refused(local: CommandLine, tmp_path: Path) -> None:
     nowhere = local.run("passwd", "nowhere/users.toml", "alice", stdin=SECRET)
 
     assert (empty.code, wrong.code, nowhere.code) == (2, 3, 3)
-    assert "an empty password" in empty.err
+    assert "the password is empty" in empty.err
     assert "[users.NAME]" in wrong.err
     assert "cannot write" in nowhere.err
     assert not (tmp_path / "users.toml").exists()

@@ -159,7 +159,7 @@ def test_input_that_is_no_text(local: CommandLine, local_store: OpenLocal) -> No
 
     assert result.code == 2
     assert "line 2 of the input is not UTF-8" in result.err
-    assert "1 message stored before that" in result.err
+    assert "1 message stored before the error" in result.err
     assert [message.body for message in stored(local_store)] == ["good"]
 
 

@@ -69,7 +69,7 @@ def test_what_does_not_use_spark_refuses_them(local: CommandLine) -> None:
     assert "DuckDB has no cluster; omit --master" in result.err
     result = local.run("audit", "sqlite:///a.db", "sqlite:///b.db", "--conf", "spark.executor.memory=4g")
     assert result.code == 2
-    assert "compared without Spark; omit --master" in result.err
+    assert "does not use Spark; omit --master" in result.err
     for command in ("restore", "replay"):
         result = local.run(command, *COMMANDS[command], "--master", "local[2]")
         assert result.code == 2

@@ -176,7 +176,7 @@ def test_what_only_a_broker_can_do(place: Place, tmp_path: Path) -> None:
         assert cli.run("manage", act[0], "MANAGED", *act[1:], "--selector", "").code == 2
     assert cli.run("manage", "remove", "MANAGED").code == 2
     assert cli("manage", "remove", "MANAGED", "--limit", "1", "--json").json == {"removed": 1, "left": 0}
-    assert "begin at 0" in cli("manage", "reset-counters", "MANAGED").out
+    assert "reset the counters" in cli("manage", "reset-counters", "MANAGED").out
     assert api.get(queue("MANAGED"))["enqueued"] == 0
     assert cli("manage", "reset-counters", "--json").json == {"reset": "all"}
     assert api.get(queue("ELSEWHERE"))["enqueued"] == 0

@@ -368,10 +368,10 @@ def test_pausing_and_purging(place: Place) -> None:
             assert app.notes == [
                 "paused queue://ACT.Q",
                 "resumed queue://ACT.Q",
-                *2 * ["that is another name"],
+                *2 * ["the name does not match"],
                 "removed 2 messages from queue://ACT.Q",
                 "only a queue can be paused",
-                "only a queue keeps messages that can be looked at",
+                "only a queue has messages to show",
                 "removed 0 messages from topic://ACT.T",
             ]
 

@@ -180,7 +180,7 @@ TARGETS = {
             "kombu",
             applications.read_envelope,
             (ValueError, RecursionError, CorruptMessage),
-            "what is not refused is a message of kombu's",
+            "what is not refused is a kombu message",
             applications.envelopes,
             _JSON,
         ),

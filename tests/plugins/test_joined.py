@@ -172,7 +172,7 @@ def test_a_queue_that_is_not_declared_is_tried_once(
     tries = counted(monkeypatch, Channel, "exchange_declare")
     with (
         joined(work) if is_joined else nullcontext(),
-        pytest.raises(LockedOut, match="connect and declare before"),
+        pytest.raises(LockedOut, match="connect and declare queues before"),
     ):
         app.send_task("second", queue="undeclared", ignore_result=True)
     assert tries == ["exchange_declare"]

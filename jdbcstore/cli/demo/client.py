@@ -49,7 +49,7 @@ class _Connection(stomp.ConnectionListener):  # type: ignore[misc]
 
 
 class Client(AbstractContextManager["Client"]):
-    """One connection at a time to the broker at a local port, whichever process that is now."""
+    """One connection at a time to the current broker process at a local port."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -119,7 +119,7 @@ class Client(AbstractContextManager["Client"]):
         while self._current is None:
             try:
                 self._current = _Connection(self._port)
-            except _LOST:  # after a pause of stomp.py's own
+            except _LOST:  # stomp.py has already paused
                 if time.monotonic() > deadline:
                     raise
             else:

@@ -33,7 +33,7 @@ QUESTIONS = {
         GROUP BY ALL
         ORDER BY second
         """,
-    "Which five messages waited longest, and what is in them?": """
+    "Which five messages waited longest, and what do they contain?": """
         SELECT properties['producer'].long AS producer, msgid_seq AS number, redelivery_counter,
           unix_millis(broker_out_time) - unix_millis(timestamp) AS waited_ms,
           concat(left(body_text, 70), '...') AS body

@@ -1,6 +1,6 @@
 """The record of everything that was sent, acknowledged and received, in an SQLite file of its own.
 
-It does not use the store, which is on trial.
+It does not use the store, because the store is under test.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """The final counts of messages, read from the files that the processes left."""
+    """The final counts of messages, read from the files of the processes."""
 
     sent: int
     retried: int
@@ -59,12 +59,12 @@ class DemoOutcome:
 
 
 class Ledger(AbstractContextManager["Ledger"]):
-    """One process's connection to the ledger, which the first one creates."""
+    """One process's connection to the ledger, which the first process creates."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode=WAL")
-        # Its writers are not killed, and a crash of the machine ends the demo.
+        # Its writers are not killed, and a crash of the machine ends the demo, so no sync is needed.
         self._connection.execute("PRAGMA synchronous=OFF")
         self._connection.executescript(_SCHEMA)
 

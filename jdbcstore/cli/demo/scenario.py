@@ -30,7 +30,7 @@ class ProcessFailed(Exception):
 class Process(AbstractContextManager["Process"]):
     """A worker in a process of its own.
 
-    It ends when its standard input does, so it does not outlive the process that started it.
+    It ends when its standard input is closed, so it does not outlive its parent process.
     """
 
     def __init__(self, role: str, *arguments: object, log: IO[bytes], url: str = "") -> None:
@@ -41,7 +41,7 @@ class Process(AbstractContextManager["Process"]):
             stdout=log,
             stderr=log,
             env=_environment(url),
-            # Ctrl-C in the terminal is for the demo, which ends the others.
+            # Ctrl-C in the terminal must reach only the demo, which stops the other processes.
             start_new_session=True,
         )
 
@@ -60,7 +60,7 @@ class Process(AbstractContextManager["Process"]):
         return code == 0
 
     def end_input(self) -> None:
-        """Close its standard input: it is to end."""
+        """Close its standard input, which asks it to end."""
         if self._popen.stdin is not None:
             with suppress(BrokenPipeError):
                 self._popen.stdin.close()
@@ -76,7 +76,7 @@ class Process(AbstractContextManager["Process"]):
 
 
 def _environment(url: str) -> dict[str, str]:
-    """Return this process's environment plus the store's URL, which must not appear among processes."""
+    """Return this process's environment plus the store's URL, which must not appear in process listings."""
     package = str(Path(__file__).parents[3])
     path = os.environ.get("PYTHONPATH")
     return {
@@ -135,7 +135,7 @@ def run(plan: DemoPlan, listener: Listener) -> DemoOutcome:
 
 
 class _Run:
-    """One run; everything that it starts and opens is closed with ``stack``."""
+    """One run; ``stack`` closes everything that it starts and opens."""
 
     def __init__(self, plan: DemoPlan, listener: Listener, stack: ExitStack) -> None:
         self._plan = plan

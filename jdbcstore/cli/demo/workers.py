@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from jdbcstore.cli.demo.client import Client, ConnectionLost, Delivery
 from jdbcstore.cli.demo.ledger import Ledger
 
-# A role imports what it needs beyond these: producers have no store, and start in a third of the time.
+# Each role imports its other modules itself: producers have no store, so they start in a third of the time.
 if TYPE_CHECKING:
     from jdbcstore import Message
     from jdbcstore.abc import MessageStore
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _ORDER = "order"
 """The header that identifies an order, however often it is sent."""
 _RESENT = "resent"
-"""The header of an order that may have been stored when it was sent before."""
+"""The header of an order that may already be stored, because it was sent before."""
 _MOVED = "DEMO.MOVED"
 """The queue of the consumer's own store."""
 _BATCH = 50
@@ -89,7 +89,7 @@ def _send(client: Client, ledger: Ledger, destination: str, order: str) -> None:
 
 
 def consume(port: str, destination: str, ledger: str, moved: str) -> None:
-    """Receive orders, record them, move them to a store of its own, and acknowledge them."""
+    """Receive orders, record them, move them to the consumer's own store, and acknowledge them."""
     from jdbcstore import open as open_store
 
     ended = threading.Event()
@@ -104,7 +104,7 @@ def consume(port: str, destination: str, ledger: str, moved: str) -> None:
             try:
                 _move_batch(client, book, store.queue(_MOVED))
             except ConnectionLost:
-                # What was not acknowledged is redelivered, and marked as such.
+                # Unacknowledged messages are redelivered, and marked as such.
                 continue
 
 
@@ -125,7 +125,7 @@ def _move_batch(client: Client, ledger: Ledger, moved: MessageStore) -> None:
 
 
 def _redelivery_counter(headers: dict[str, str]) -> int:
-    """1 for a message that may be a duplicate: the broker redelivered it, or its producer sent it again."""
+    """Return 1 for a possible duplicate: the broker redelivered it, or its producer sent it again."""
     return int(headers.get("redelivered") == "true" or _RESENT in headers)
 
 

@@ -1,4 +1,4 @@
-"""The app of Django's tasks on claims."""
+"""The app for Django's tasks on claims."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class JdbcstoreConfig(AppConfig):  # type: ignore[misc]
     verbose_name = "jdbcstore"
 
     def ready(self) -> None:
-        """Have claims opened before a transaction writes, where it would be in their way."""
+        """Open claims when a connection opens, before a transaction can block them."""
         connection_created.connect(_open_claims, dispatch_uid="jdbcstore")
 
 
 def _open_claims(*, connection: Any, **_: Any) -> None:
-    """Open the claims on a database that is one file: later, a transaction may have its only lock."""
+    """Open the claims on an SQLite file now, because later a transaction may hold its only lock."""
     if connection.vendor != "sqlite" or connection.is_in_memory_db():
         return
     from jdbcstore.plugins.django.backend import ClaimsBackend
@@ -37,4 +37,4 @@ def _open_claims(*, connection: Any, **_: Any) -> None:
             try:
                 backend.claims()
             except StoreError as error:
-                log.warning("no task can be enqueued on %s yet: %s", connection.alias, error)
+                log.warning("cannot enqueue tasks on %s yet: %s", connection.alias, error)

@@ -1,7 +1,7 @@
-"""A backend of Django's tasks, whose queues are shared by claims.
+"""A backend for Django's tasks, whose queues are shared with claims.
 
 A task is a row of the table of tasks and a message in its queue. Both are written in the caller's
-transaction, so it exists exactly if that commits.
+transaction, so the task exists if and only if that commits.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _DEFAULTS: Mapping[str, Any] = {
 class ClaimsBackend(BaseTaskBackend):  # type: ignore[misc]
     """Tasks in the project's own database, for ``BACKEND`` in ``TASKS``. Thread-safe.
 
-    Its ``OPTIONS``: ``database``, the alias in ``DATABASES``; ``url``, of the same database, if Django's
-    settings of it cannot be a URL; ``lease``, the seconds after which the task of a killed worker is run by
-    another one; ``max_attempts``, after which such a task has failed; ``keep_results``, the seconds for which
-    results are kept, or None. It supports everything that a backend can: ``supports_defer``,
-    ``supports_async_task``, ``supports_get_result`` and ``supports_priority`` are true. What cannot be
-    configured so is Django's error for it.
+    Its ``OPTIONS``: ``database``, the alias in ``DATABASES``; ``url``, a URL of the same database, if
+    Django's settings cannot be expressed as one; ``lease``, the seconds after which another worker runs the
+    task of a killed worker; ``max_attempts``, after which such a task has failed; ``keep_results``, the
+    seconds for which results are kept, or None. It supports all features of a backend: ``supports_defer``,
+    ``supports_async_task``, ``supports_get_result`` and ``supports_priority`` are true. Invalid options raise
+    Django's error.
     """
 
     supports_defer = True
@@ -60,14 +60,14 @@ class ClaimsBackend(BaseTaskBackend):  # type: ignore[misc]
         super().__init__(alias, params)
         if unknown := self.options.keys() - _DEFAULTS.keys():
             raise ImproperlyConfigured(
-                f"TASKS[{alias!r}] has unknown options: {', '.join(sorted(unknown))};"
-                f" there are {', '.join(_DEFAULTS)}"
+                f"TASKS[{alias!r}] has unknown options: {', '.join(sorted(unknown))}; valid options are "
+                f"{', '.join(_DEFAULTS)}"
             )
         options = {**_DEFAULTS, **self.options}
         self.database: str = options["database"]
         """The alias of the database."""
         self.max_attempts: int = options["max_attempts"]
-        """Attempts after which a task whose workers are killed has failed."""
+        """Attempts after which a task whose workers were killed has failed."""
         self.keep_results: float | None = options["keep_results"]
         """Seconds for which the results of finished tasks are kept."""
         self._url: str | None = options["url"]
@@ -78,17 +78,17 @@ class ClaimsBackend(BaseTaskBackend):  # type: ignore[misc]
     def claims(self) -> Claims:
         """Return the claims on the database, one for all threads of this process.
 
-        :raises ConfigurationError: the database cannot be shared so
+        :raises ConfigurationError: the database does not support claims
         :raises StoreUnavailable: the database does not answer
-        :raises NotMaster: a broker or store with a locker serves the same database
+        :raises NotMaster: a broker or store with a locker uses the same database
         """
         return open_claims.get(self._url or url_of(connections[self.database]), self._lease)
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Add a task in the transaction that is open, or in one of its own; its result, which is ready.
+        """Add a task in the open transaction, or else in its own; return its result, which is ready.
 
-        Workers that wait are woken after the commit. What Django's database raises, it raises; and what
-        :meth:`claims` does.
+        Waiting workers are woken after the commit. This raises the errors of Django's database and of
+        :meth:`claims`.
         """
         from jdbcstore.plugins.django.models import TaskRecord
 
@@ -118,11 +118,11 @@ class ClaimsBackend(BaseTaskBackend):  # type: ignore[misc]
         return result
 
     def get_result(self, result_id: str) -> Any:
-        """Return the result of a task, in whichever process it was enqueued or run.
+        """Return the result of a task of any process.
 
-        If there is none, or it is not kept any more, that is Django's error for it.
+        If the result does not exist, or is no longer kept, this raises Django's error.
 
-        :raises ImportError: the task is not there any more
+        :raises ImportError: the task's function does not exist any more
         """
         record = self.record(str(result_id))
         if record is None or record.backend != self.alias:
@@ -137,7 +137,7 @@ class ClaimsBackend(BaseTaskBackend):  # type: ignore[misc]
         return found
 
     def check(self, **kwargs: Any) -> Iterable[Any]:
-        """Yield what is wrong with the project's settings, for ``manage.py check``."""
+        """Yield problems of the project's settings, for ``manage.py check``."""
         yield from super().check(**kwargs)
         if not apps.is_installed("jdbcstore.plugins.django"):
             yield checks.Error(
@@ -153,7 +153,7 @@ class ClaimsBackend(BaseTaskBackend):  # type: ignore[misc]
 
 
 def level(priority: int) -> int:
-    """Return the priority of a message, 0 to 9, for one of Django's, -100 to 100; 4 is for 0."""
+    """Convert Django's priority, -100 to 100, to the priority of a message, 0 to 9; 0 becomes 4."""
     return (priority + 100) // 25 if priority <= 0 else 5 + (priority - 1) // 20
 
 

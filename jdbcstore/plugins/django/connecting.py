@@ -1,4 +1,4 @@
-"""The URL of a database of Django's, for claims in the same database."""
+"""The URL of a Django database, for claims in the same database."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _WITHOUT_EFFECT = {
     *("charset", "init_command", "sql_mode"),
     *("timeout", "transaction_mode"),
 }
-"""Options of a database of Django's that do not matter to other connections to it."""
+"""Options of a Django database that do not matter to other connections."""
 _DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 _SOCKET = {"postgresql": "host", "mysql": "unix_socket"}
 
 
 def url_of(connection: Any) -> str:
-    """Return the URL of the database to which a connection of Django's leads.
+    """Return the URL of a Django connection's database.
 
-    If a URL cannot say how Django connects, the project is not configured properly.
+    If a URL cannot express the connection, this raises Django's ImproperlyConfigured.
     """
     settings, vendor = connection.settings_dict, connection.vendor
     name = str(settings["NAME"])
     unknown = settings["OPTIONS"].keys() - _WITHOUT_EFFECT
     if unknown:
-        raise _refusal(connection, f"has options that are not known here ({', '.join(sorted(unknown))})")
+        raise _refusal(connection, f"has unknown options ({', '.join(sorted(unknown))})")
     if vendor == "sqlite":
         if connection.is_in_memory_db() or name.startswith("file:"):
             raise _refusal(connection, "is in memory or a URI, which no other process can share")
         return f"sqlite:///{os.path.abspath(name)}"
     if vendor not in _DRIVERS:
-        raise _refusal(connection, f"is {vendor}, on which messages cannot be claimed")
+        raise _refusal(connection, f"is {vendor}, which does not support claims")
     driver = _DRIVERS[vendor]
     if vendor == "mysql" and connection.mysql_is_mariadb:
         driver = "mariadb+pymysql"
@@ -44,23 +44,23 @@ def url_of(connection: Any) -> str:
     login = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "") + "@" * bool(user)
     query = {_SOCKET[vendor]: host} if host.startswith("/") else {}
     if query and vendor == "postgresql" and port:
-        query["port"] = port  # the name of its socket has it
+        query["port"] = port  # the name of the socket contains the port
     place = f"[{host}]" if ":" in host else host
     address = "" if query else f"{place}:{port}" if port else place
     return f"{driver}://{login}{address}/{name}" + (f"?{urlencode(query)}" if query else "")
 
 
 def _refusal(connection: Any, why: str) -> ImproperlyConfigured:
-    advice = "give the URL of the same database as OPTIONS['url'] of the backend in TASKS"
+    advice = "set OPTIONS['url'] of the backend in TASKS to a URL of the same database"
     if connection.vendor == "sqlite":
         advice = "use a file, or another backend in tests"
     return ImproperlyConfigured(f"the database {connection.alias!r} {why}: {advice}")
 
 
 def _open(url: str, lease: float) -> Claims:
-    # How often a task is tried is the worker's decision, which also records it.
+    # The worker limits the attempts of a task, and records them.
     return Claims(url, lease=lease, max_redeliveries=-1)
 
 
 open_claims = OpenOnce(_open)
-"""The claims that this process has opened for Django's tasks."""
+"""The open claims of this process for Django's tasks."""

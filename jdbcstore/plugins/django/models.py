@@ -1,4 +1,4 @@
-"""The table of tasks: what was enqueued, and what became of it."""
+"""The table of tasks and their results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from jdbcstore.plugins.django.interface import Task, TaskError, TaskResult, Task
 
 
 class TaskRecord(models.Model):  # type: ignore[misc]
-    """A task that was enqueued, and its result. The message of the task in its queue has only the ``id``."""
+    """An enqueued task and its result. The message in its queue has only the ``id``."""
 
     id = models.CharField(primary_key=True, max_length=32, editable=False)
-    """The task result's."""
+    """The id of the task's result."""
     task_path = models.TextField()
     """The place of the task: its module and its name."""
     backend = models.CharField(max_length=100)
@@ -25,27 +25,27 @@ class TaskRecord(models.Model):  # type: ignore[misc]
     priority = models.SmallIntegerField()
     """Django's, from -100 to 100."""
     run_after = models.DateTimeField(null=True)
-    """The time before which it is not run."""
+    """The earliest time to run the task."""
     args = models.JSONField()
     """The arguments."""
     kwargs = models.JSONField()
-    """The arguments with names."""
+    """The keyword arguments."""
     status = models.CharField(max_length=10)
     """One of ``TaskResultStatus``."""
     enqueued_at = models.DateTimeField()
-    """The time at which it was enqueued."""
+    """The time of enqueueing."""
     started_at = models.DateTimeField(null=True)
     """The time of the first attempt."""
     last_attempted_at = models.DateTimeField(null=True)
     """The time of the last attempt."""
     finished_at = models.DateTimeField(null=True)
-    """The time at which it had succeeded or failed."""
+    """The time of success or failure."""
     attempts = models.IntegerField(default=0)
-    """The number of attempts that were begun."""
+    """The number of started attempts."""
     worker_ids = models.JSONField(default=list)
     """The worker of each attempt."""
     return_value = models.JSONField(null=True)
-    """The value that it returned."""
+    """The return value."""
     errors = models.JSONField(default=list)
     """The path and the traceback of each exception."""
 
@@ -62,9 +62,9 @@ class TaskRecord(models.Model):  # type: ignore[misc]
         return self.status in (TaskResultStatus.SUCCESSFUL, TaskResultStatus.FAILED)
 
     def task(self) -> Any:
-        """Return the task as it was enqueued. Something else in its place is suspicious to Django.
+        """Return the task as it was enqueued. Another object in its place is Django's SuspiciousOperation.
 
-        :raises ImportError: it is not there any more
+        :raises ImportError: the task does not exist any more
         """
         found = import_string(self.task_path)
         if not isinstance(found, Task):

@@ -1,4 +1,4 @@
-"""A worker: claims the tasks of some queues, one at a time, runs them, and records what became of them."""
+"""A worker: claims the tasks of some queues, one at a time, runs them, and records the outcome."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ T = TypeVar("T")
 _SHORTEST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 _PATIENCE = 60.0
-"""Seconds for which a worker tries to reach the database, before it ends."""
+"""Seconds for which a worker tries to reach the database before it ends."""
 _CLEANUP = 600.0
 """Seconds between two removals of old results."""
 _BATCH = 500
 _SHOWN = 80
-"""Characters of a task's name that a log shows."""
+"""The most characters of a task's name in a log."""
 _UNREACHABLE = (OperationalError, InterfaceError, StoreUnavailable)
 
 
 class Worker:
     """Runs the tasks of the queues ``names`` in this thread, until it is stopped.
 
-    With ``batch`` it ends as soon as no task can be claimed. What it runs when its process is killed is run
-    again by another one, after the lease.
+    With ``batch`` it ends as soon as no task can be claimed. If its process is killed, another worker runs
+    the task again after the lease.
     """
 
     def __init__(self, backend: ClaimsBackend, names: Sequence[str], *, batch: bool = False) -> None:
@@ -64,7 +64,7 @@ class Worker:
         self._clean_at = float("-inf")
 
     def stop_on_signals(self) -> None:
-        """Stop after the running task at SIGTERM or SIGINT; a second one ends the process at once."""
+        """Stop after the running task at SIGTERM or SIGINT; a second signal ends the process immediately."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
 
@@ -99,7 +99,7 @@ class Worker:
                 pause = _SHORTEST_PAUSE if is_woken else min(2 * pause, _LONGEST_PAUSE)
 
     def _reach(self, work: Callable[[], T]) -> T:
-        """Do work that may be done twice; again while the database cannot be reached."""
+        """Do idempotent work; retry while the database cannot be reached."""
         backoff = Backoff(5.0, timeout=_PATIENCE)
         while True:
             try:
@@ -114,7 +114,7 @@ class Worker:
     def _take(self) -> tuple[ClaimQueue, Claim] | None:
         for queue in [*self._queues]:
             for claim in queue.claim():
-                # Next time it is the last: a queue that is never empty does not keep others waiting.
+                # Next time it is the last, so that a queue that is never empty does not starve others.
                 self._queues.remove(queue)
                 self._queues.append(queue)
                 return queue, claim
@@ -131,17 +131,17 @@ class Worker:
                 self._attempt(record, claim)
             self._reach(lambda: queue.acknowledge(claim))
         except ClaimLost:
-            log.warning("the claim of message %d was lost: another worker may run it, too", claim.sequence)
+            log.warning("lost the claim of message %d; another worker may run it too", claim.sequence)
         finally:
             close_old_connections()
 
     def _record_of(self, message: Message) -> TaskRecord:
         """Return the task of a message.
 
-        :raises ValueError: the message is damaged, or there is none
+        :raises ValueError: the message is damaged, or the task does not exist
         """
         id_ = str(message.body)
-        # Other text may be none that the database can compare.
+        # The database may be unable to compare other text.
         record = self._backend.record(id_) if id_.isascii() and id_.isalnum() else None
         if record is None:
             shown = ascii(id_[:_SHOWN])
@@ -151,11 +151,11 @@ class Worker:
         return record
 
     def _attempt(self, record: TaskRecord, claim: Claim) -> None:
-        """Run a task, and record its outcome, of which its exceptions are a part."""
+        """Run a task, and record its outcome, including exceptions."""
         try:
             task = record.task()
             if claim.redeliveries >= self._backend.max_attempts:
-                raise RuntimeError(f"{claim.redeliveries} workers ended while they ran this task")
+                raise RuntimeError(f"{claim.redeliveries} workers died while running this task")
         except Exception as error:
             log.exception("%s cannot be run", record)
             self._fail(record, error)
@@ -167,7 +167,7 @@ class Worker:
             task_started.send(sender=type(self._backend), task_result=result)
             context = (TaskContext(task_result=result),) if task.takes_context else ()
             value = normalize_json(task.call(*context, *result.args, **result.kwargs))
-        except BaseException as error:  # SystemExit, too: it is the task's
+        except BaseException as error:  # SystemExit too, because the task raised it
             self._fail(record, error)
             self._send_finished(record, task)
             return
@@ -176,12 +176,12 @@ class Worker:
             log.info("%s", record)
         except _UNREACHABLE:
             raise
-        except DatabaseError as error:  # the column cannot have this value
+        except DatabaseError as error:  # the column cannot store this value
             self._fail(record, error)
         self._send_finished(record, task)
 
     def _begin(self, record: TaskRecord) -> bool:
-        """Record that an attempt begins; false if the task is finished."""
+        """Record the start of an attempt; return false if the task is finished."""
         while not record.is_finished:
             now = timezone.now()
             values = {
@@ -191,7 +191,7 @@ class Worker:
                 "started_at": record.started_at or now,
                 "last_attempted_at": now,
             }
-            # Unless another worker, whose claim was lost, has just begun one.
+            # Unless another worker, whose claim was lost, has just begun an attempt.
             if self._records.filter(pk=record.pk, attempts=record.attempts).update(**values):
                 _set(record, values)
                 return True
@@ -212,17 +212,17 @@ class Worker:
         """Record the outcome of an attempt, unless another worker has begun the next."""
         values = {"status": status, "finished_at": timezone.now(), **outcome}
         mine = self._records.filter(pk=record.pk, attempts=record.attempts)
-        close_old_connections()  # one that the task has left in a transaction
+        close_old_connections()  # the task may have left it in a transaction
         if self._reach(lambda: mine.update(**values)):
             _set(record, values)
         else:
-            log.warning("%s: another worker has begun it again, and records the result", record)
+            log.warning("%s: another worker has started it again, and records the result", record)
 
     def _send_finished(self, record: TaskRecord, task: Any) -> None:
         task_finished.send_robust(sender=type(self._backend), task_result=record.result(task))
 
     def _clean(self) -> None:
-        """Remove results that are kept no longer."""
+        """Remove results after their retention."""
         if self._backend.keep_results is None or time.monotonic() < self._clean_at:
             return
         before = timezone.now() - timedelta(seconds=self._backend.keep_results)

@@ -153,7 +153,7 @@ def test_a_stream_that_is_changed_shows_in_ready_and_in_the_alarms(
             assert operator.figure("stream_writable") == 0
             code, text = operator.says("doctor")
             assert (code, "stream unsafe" in text) == (9, True)
-            assert "it may lose what was acknowledged" in operator.says("status")[1]
+            assert "it may lose acknowledged messages" in operator.says("status")[1]
             asyncio.run(change(server.url, DiscardPolicy.NEW))
             wait_until(lambda: operator.ready()[0] == 200, what="that it is safe again")
 

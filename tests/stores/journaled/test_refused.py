@@ -122,10 +122,10 @@ def test_it_is_tried_again_or_dropped(place: Place, request: pytest.FixtureReque
         f'url = "{place.database.url}"\n[journal]\ndirectory = "{place.directory}"\n'
     )
 
-    assert "the database refused 3 messages" in run("status").err
+    assert "the database rejected 3 messages" in run("status").err
     listed = run("journal", "refused")
     assert "MSG is too long" in listed.out
-    assert "3 messages refused by the database" in listed.out
+    assert "3 messages rejected by the database" in listed.out
     assert run("journal", "refused", "--json").lines[0]["message"]["body"] == LARGE
     assert run("journal", "check", "--json").lines[-1]["refused_messages"] == 3
     assert "3: stored with the ID 6" in run("journal", "retry", "3").out

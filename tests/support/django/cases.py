@@ -267,7 +267,7 @@ class Running(Case):
             (("--queue", "odd"), "odd: it is not in QUEUES"),
             (("--backend", "odd"), "'odd'"),
             (("--backend", "dummy"), "is not jdbcstore's"),
-            (("--backend", "other"), "names no QUEUES"),
+            (("--backend", "other"), "has no QUEUES"),
         ):
             with pytest.raises(CommandError, match=message):
                 work(*options)
@@ -315,7 +315,7 @@ class Running(Case):
 
         with self.assertLogs("jdbcstore.plugins.django", "ERROR"):
             wait_until(has_ended, 30.0, "the end of the task")
-        assert "2 workers ended while they ran this task" in result.errors[0].traceback
+        assert "2 workers died while running this task" in result.errors[0].traceback
         assert (result.attempts, tasks.ran) == (0, [])
 
     def test_old_results_are_removed(self) -> None:
@@ -335,7 +335,7 @@ class Running(Case):
             work()
         result.refresh()
         assert result.status == TaskResultStatus.RUNNING
-        assert "another worker has begun it again" in logs.output[0]
+        assert "another worker has started it again" in logs.output[0]
 
     def test_a_transaction_that_a_task_leaves_open(self) -> None:
         result = tasks.leaves_a_transaction_open.enqueue()

@@ -19,7 +19,7 @@ from jdbcstore.plugins.django.worker import Worker
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """Print what the worker logs in the block, unless the project's LOGGING has a handler for it."""
+    """Print the worker's log in the block, unless the project's LOGGING has a handler for it."""
     logger = logging.getLogger("jdbcstore.plugins.django")
     if logger.hasHandlers():
         yield
@@ -38,7 +38,9 @@ def _logged() -> Iterator[None]:
 class Command(BaseCommand):  # type: ignore[misc]
     """Runs the tasks of a backend; see :class:`jdbcstore.plugins.django.worker.Worker`."""
 
-    help = "Run tasks, one at a time, until SIGTERM or SIGINT; start several for more at a time."
+    help = (
+        "Run tasks, one at a time, until SIGTERM or SIGINT. Start several workers to run tasks in parallel."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the options."""
@@ -49,12 +51,12 @@ class Command(BaseCommand):  # type: ignore[misc]
             dest="queues",
             help="a queue of the backend; may be repeated (all QUEUES of the backend)",
         )
-        parser.add_argument("--batch", action="store_true", help="end when there is nothing left to run")
+        parser.add_argument("--batch", action="store_true", help="end when no task is left")
 
     def handle(
         self, *, backend: str, queues: list[str] | None, batch: bool, verbosity: int, **_: Any
     ) -> None:
-        """Run tasks. Wrong options, or a database that cannot be used, are errors of the command."""
+        """Run tasks. Wrong options and an unusable database are errors of the command."""
         try:
             found = task_backends[backend]
         except ImproperlyConfigured as error:
@@ -63,7 +65,7 @@ class Command(BaseCommand):  # type: ignore[misc]
             raise CommandError(f"--backend {backend}: its BACKEND in TASKS is not jdbcstore's")
         names = queues or sorted(found.queues)
         if not names:
-            raise CommandError(f"TASKS[{backend!r}] names no QUEUES: give each with --queue")
+            raise CommandError(f"TASKS[{backend!r}] has no QUEUES: name each queue with --queue")
         if found.queues and (unknown := {*names} - found.queues):
             raise CommandError(f"--queue {min(unknown)}: it is not in QUEUES of TASKS[{backend!r}]")
         try:
