@@ -53,7 +53,7 @@ def doctor(settings: Settings, report: Path | None) -> int:
             note(f"the state of the database could not be read: {failure}")
     if sick := [one for _, diagnoses in streams for one in diagnoses]:
         known = Checkup({}) if health is None else health
-        health = Checkup.of(known.figures, [*known.diagnoses, *sick], known.server)
+        health = Checkup.of(known.figures, [*known.diagnoses, *sick], known.server, known.survives)
     if report is not None:
         from jdbcstore import __version__
         from jdbcstore.tools.report import issue_report
@@ -80,7 +80,13 @@ def _write_new(path: Path, text: str) -> None:
 def _health_facts(health: Checkup) -> Iterator[dict[str, Any]]:
     """Yield a checkup as JSON values: its figures, then each problem."""
     server = None if health.server is None else asdict(health.server)
-    yield {"group": "Health", "name": "figures", "figures": dict(health.figures), "server": server}
+    yield {
+        "group": "Health",
+        "name": "figures",
+        "figures": dict(health.figures),
+        "server": server,
+        "survives": health.survives,
+    }
     for one in health.diagnoses:
         yield {"group": "Health", **asdict(one)}
 
@@ -104,6 +110,8 @@ def _print(findings: list[Finding], health: Checkup | None) -> None:
     write_line(f"{len(findings) - missing} found, {missing} missing; install only what you use")
     if health is None:
         return
+    if health.survives is not None:
+        write_line(printable(health.survives))
     if health.diagnoses:
         _print_health(health)
     else:

@@ -81,9 +81,12 @@ def _status(store: JdbcStore, master: LockView) -> dict[str, Any]:
     now_ms = time.time_ns() // 1_000_000
     destinations = store.destinations()
     lock = store.lock_row()
+    durability = store.durability()
     return {
         "url": store.place,
         "server": None if store.server is None else {**asdict(store.server), "text": str(store.server)},
+        "survives": None if durability is None else durability.survives,
+        "risks": [] if durability is None else [f"{one.text}: {one.cause}" for one in durability.risks],
         "tables": store.tables(),
         "lock": None if lock is None else {"broker_name": lock[2], "time": lock[1]},
         "master": {
@@ -158,8 +161,7 @@ def _print_status(facts: dict[str, Any], shared: SharedNumbers) -> None:
     missing = [name for name, present in facts["tables"].items() if not present]
     present = [name for name, present in facts["tables"].items() if present]
     write_line(f"store    {printable(facts['url'])}")
-    if facts["server"] is not None:
-        write_line(f"server   {printable(facts['server']['text'])}")
+    _print_server(facts)
     write_line(f"tables   {', '.join(present)}" + (f"; missing: {', '.join(missing)}" if missing else ""))
     master = facts["master"]
     holder = "none"
@@ -194,6 +196,15 @@ def _print_status(facts: dict[str, Any], shared: SharedNumbers) -> None:
     if facts["flow"]:
         print_flow(facts["flow"])
     print_claims(shared)
+
+
+def _print_server(facts: dict[str, Any]) -> None:
+    if facts["server"] is not None:
+        write_line(f"server   {printable(facts['server']['text'])}")
+    if facts["survives"] is not None:
+        write_line(f"durable  {printable(facts['survives'])}")
+    for risk in facts["risks"]:
+        write_line(f"warning  {printable(risk)}")
 
 
 def _number(name: str, one: dict[str, Any]) -> str:

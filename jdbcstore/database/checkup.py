@@ -10,7 +10,7 @@ from sqlalchemy.schema import CreateIndex
 
 from jdbcstore.database.schema import Present, look
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.util.checkup import BAD, WARNING, Checkup, Diagnosis, Thresholds
+from jdbcstore.util.checkup import BAD, WARNING, Checkup, Diagnosis, Durability, Thresholds
 
 _LONGEST = 5.0
 """Seconds after which the server ends a statement of a checkup, where it can."""
@@ -35,7 +35,22 @@ def examine(session: DatabaseSession, thresholds: Thresholds | None = None) -> C
             connection.cursor, names, str(tables.lock.name), thresholds or Thresholds()
         )
         found = [*health.diagnose()]
-    return Checkup.of(health.figures, [*found, *_missing_indexes(session, present)], session.adapter.server)
+        durability = health.durability()
+    if durability is not None:
+        found += durability.risks
+    found += _missing_indexes(session, present)
+    survives = None if durability is None else durability.survives
+    return Checkup.of(health.figures, found, session.adapter.server, survives)
+
+
+def examine_durability(session: DatabaseSession) -> Durability | None:
+    """Return which acknowledged messages survive, by the settings of the server; None if they are not known.
+
+    :raises StoreUnavailable: the database does not answer
+    :raises StoreError: it refuses a statement
+    """
+    with closing(session.connect()) as connection, session.translated():
+        return session.adapter.health(connection.cursor, (), "", Thresholds()).durability()
 
 
 def _missing_indexes(session: DatabaseSession, present: Present) -> Iterator[Diagnosis]:

@@ -56,6 +56,16 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
+class Durability:
+    """The fate of acknowledged messages in a crash, or when a node is lost."""
+
+    survives: str
+    """A sentence that says which of them survive."""
+    risks: tuple[Diagnosis, ...] = ()
+    """The settings with which some can be lost."""
+
+
+@dataclass(frozen=True, slots=True)
 class Checkup:
     """The result of one look at a database."""
 
@@ -65,6 +75,8 @@ class Checkup:
     """All that is wrong, the worst first."""
     server: ServerView | None = None
     """The database server; None if it is not known."""
+    survives: str | None = None
+    """:attr:`Durability.survives`; None if the settings of the server are not known."""
 
     @classmethod
     def of(
@@ -72,9 +84,11 @@ class Checkup:
         figures: Mapping[str, float],
         diagnoses: Iterable[Diagnosis],
         server: ServerView | None = None,
+        survives: str | None = None,
     ) -> Checkup:
         """Return a checkup with the diagnoses in order."""
-        return cls(figures, tuple(sorted(diagnoses, key=lambda one: (one.severity != BAD, one.name))), server)
+        worst_first = sorted(diagnoses, key=lambda one: (one.severity != BAD, one.name))
+        return cls(figures, tuple(worst_first), server, survives)
 
 
 def in_seconds(seconds: float) -> str:

@@ -69,6 +69,8 @@ def _empty(cluster: Cluster) -> Iterator[None]:
     for (table,) in first.rows("SHOW TABLES"):
         if table != "bulk":
             first.rows(f"DROP TABLE `{table}`")
+    for other in cluster.nodes:
+        cluster.settled(other, "SELECT 1")
 
 
 def _hold_others_back(node: MariadbServer) -> None:
@@ -128,8 +130,10 @@ SAID = {
 
 def test_the_cluster_is_named(cluster: Cluster) -> None:
     with JdbcStore(cluster.urls()[1]) as store:
-        server = store.server
+        server, durability = store.server, store.durability()
     assert server is not None
+    assert durability is not None
+    assert "survive the loss of a node, but not of all nodes at once" in durability.survives
     assert (server.engine, str(server).rpartition(", ")[2]) == SAID[type(cluster)]
 
 

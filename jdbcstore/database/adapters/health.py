@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jdbcstore.util.checkup import Diagnosis, Thresholds
+from jdbcstore.util.checkup import Diagnosis, Durability, Thresholds
 
 NOT_THE_MASTER = "first make sure that it is not the lock of a master with the database-locker"
 
@@ -32,6 +32,10 @@ class Health:
     def diagnose(self) -> Iterator[Diagnosis]:
         """Yield all that is wrong; raises the driver's errors."""
         yield from ()
+
+    def durability(self) -> Durability | None:
+        """Return which acknowledged messages survive; None if the server's settings are not known."""
+        return None
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         self._cursor.execute(query)

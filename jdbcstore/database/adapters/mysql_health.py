@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 from jdbcstore.database.adapters.base import error_number
+from jdbcstore.database.adapters.durability import of_mysql
 from jdbcstore.database.adapters.health import Health, literal
-from jdbcstore.util.checkup import BAD, WARNING, Diagnosis, in_seconds
+from jdbcstore.util.checkup import BAD, WARNING, Diagnosis, Durability, in_seconds
 
 _TRANSACTIONS = """
 SELECT t.trx_id, t.trx_mysql_thread_id, p.USER, p.HOST, p.COMMAND,
@@ -21,6 +22,15 @@ _HISTORY = "SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = '
 _SIZE = """
 SELECT COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0) FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ({names})
+"""
+_SETTINGS = """
+SHOW SESSION VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog',
+ 'wsrep_on', 'wsrep_sync_wait', 'group_replication_group_name', 'group_replication_single_primary_mode',
+ 'group_replication_consistency', 'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled')
+"""
+_STATUS = """
+SHOW GLOBAL STATUS WHERE Variable_name IN
+ ('wsrep_cluster_size', 'Rpl_semi_sync_master_status', 'Rpl_semi_sync_source_status')
 """
 _REFUSED = (1142, 1227)
 """The server's errors for a table or a view that this user may not read."""
@@ -112,6 +122,12 @@ FROM performance_schema.data_lock_waits w
         if is_long:
             yield _lagging(int(history), holders)
         yield from self._of_waits({one.id: one for one in open_})
+
+    def durability(self) -> Durability:
+        settings, status = (
+            {str(name): str(value) for name, value in self._rows(query)} for query in (_SETTINGS, _STATUS)
+        )
+        return of_mysql(settings, status)
 
     def _programs(self, numbers: list[int]) -> dict[int, str]:
         """Return the clients' own names, by connection, where the server keeps them."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from jdbcstore.database.adapters.durability import of_postgresql
 from jdbcstore.database.adapters.health import Health, literal
-from jdbcstore.util.checkup import BAD, WARNING, Diagnosis, in_seconds
+from jdbcstore.util.checkup import BAD, WARNING, Diagnosis, Durability, in_seconds
 
 _SESSIONS = """
 SELECT pid, application_name, usename::text, client_addr::text, state,
@@ -44,6 +45,10 @@ FROM pg_class c JOIN pg_stat_all_tables s ON s.relid = c.oid
 WHERE c.relname IN ({names}) AND c.relkind = 'r' AND pg_table_is_visible(c.oid) ORDER BY 2 DESC
 """
 _SETTINGS = "SELECT current_setting('autovacuum'), current_setting('autovacuum_freeze_max_age')::bigint"
+_OF_DURABILITY = """
+SELECT name, setting FROM pg_settings
+WHERE name IN ('synchronous_commit', 'synchronous_standby_names', 'fsync', 'full_page_writes')
+"""
 _WAITS = """
 SELECT w.pid, w.application_name, w.usename::text, w.client_addr::text,
  EXTRACT(EPOCH FROM clock_timestamp() - w.query_start)::float8,
@@ -114,6 +119,14 @@ class PostgresqlHealth(Health):
         for row in dying:
             yield self._dying(row, holders, autovacuum)
         yield from self._waits()
+
+    def durability(self) -> Durability:
+        # Of standbys, every user sees the number.
+        rows = self._rows(_OF_DURABILITY)
+        [(standbys, is_standby)] = self._rows(
+            "SELECT (SELECT count(*) FROM pg_stat_replication), pg_is_in_recovery()"
+        )
+        return of_postgresql(dict(rows), standbys, is_standby=is_standby)
 
     def _holders(self) -> Iterator[_Holder]:
         sessions = self._rows(_SESSIONS.format(of_lock=self._of_lock))

@@ -11,8 +11,9 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from jdbcstore.database.adapters.durability import of_sqlite
 from jdbcstore.database.adapters.health import Health
-from jdbcstore.util.checkup import BAD, WARNING, Diagnosis, in_seconds
+from jdbcstore.util.checkup import BAD, WARNING, Diagnosis, Durability, in_seconds
 
 _LOCKS = Path("/proc/locks")
 _WRITER = 120
@@ -34,6 +35,10 @@ class SqliteHealth(Health):
         self.figures |= {"wal_bytes": size, "wal_pages_left": left, "table_bytes": _size(file)}
         yield from self._of_wal(file, size, left * page)
         yield from self._of_writer(file)
+
+    def durability(self) -> Durability:
+        [(synchronous,)], [(journal_mode,)] = map(self._rows, ("PRAGMA synchronous", "PRAGMA journal_mode"))
+        return of_sqlite(synchronous, journal_mode)
 
     def _of_wal(self, file: str, size: int, left: int) -> Iterator[Diagnosis]:
         if left >= self._limits.wal_bytes:

@@ -16,7 +16,7 @@ from typing import Self
 from jdbcstore.abc import MasterAddress, Outcome, PausedQueue, Progress, RemovalRecord
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.adapters.sql import Row
-from jdbcstore.database.checkup import examine
+from jdbcstore.database.checkup import examine, examine_durability
 from jdbcstore.database.schema import JOURNAL_LEFT
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import ADDRESS_ROW, LockStatements
@@ -65,7 +65,7 @@ from jdbcstore.stores.shared.encoding import MessageEncoder, Result, encode_each
 from jdbcstore.stores.shared.rows import EncodedMessage, fits
 from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
-from jdbcstore.util.checkup import Checkup, Thresholds
+from jdbcstore.util.checkup import Checkup, Durability, Thresholds
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture
 from jdbcstore.util.server_view import ServerView
@@ -395,6 +395,15 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         :raises StoreUnavailable: the database does not answer
         """
         return examine(self._session, thresholds)
+
+    def durability(self) -> Durability | None:
+        """Return which acknowledged messages survive a crash, by the settings of the database server.
+
+        None if they are not known.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        return examine_durability(self._session)
 
     def removals(self, message: MessageId, since_ms: int | None = None) -> list[RemovalRecord]:
         """Return the records of a message's removal; see :class:`jdbcstore.abc.Recorded`."""
