@@ -61,7 +61,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("guide/replacing", "vendors", "generated/scripts", "compatibility", "generated/tested", "glossary"),
     ),
     "The project": (
-        *("benchmarks", "compared", "reliability", "design", "concurrency"),
+        *("benchmarks", "compared", "reliability", "design", "generated/packages", "concurrency"),
         *("decisions/index", "patterns", "policy"),
         *(
             "releases/0.2.0",
@@ -523,6 +523,31 @@ The locks of the package. The holder of a lock takes only locks of later rows. S
 """
 
 
+def package_pages() -> dict[str, str]:
+    """Each package with its modules, and the first sentence of their docstrings."""
+    import ast
+
+    parts = [_PACKAGES]
+    for folder in sorted(path.parent for path in (ROOT / "jdbcstore").rglob("__init__.py")):
+        name = folder.relative_to(ROOT).as_posix()
+        texts = {}
+        for path in sorted(folder.glob("*.py")):
+            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            texts[path.stem] = _inline(re.split(r"(?<=\w)\.(?:\s|$)|\n\n", text)[0])
+        parts += [f"## {name}/\n", f"{texts.pop('__init__')}.\n"]
+        rows = [f"| `{module}` | {text} |" for module, text in texts.items()]
+        if rows:
+            parts += ["| module | |\n|---|---|\n" + "\n".join(rows) + "\n"]
+    return {"packages.md": "\n".join(parts)}
+
+
+_PACKAGES = """# Packages and modules
+
+The source tree, with the first sentence of each docstring. [Design](../design.md) explains how the parts
+depend on each other.
+"""
+
+
 def metric_pages() -> dict[str, str]:
     """The metrics for Prometheus, from the list beside the dashboard."""
     with (DOCS / "monitoring" / "metrics.csv").open(encoding="utf-8", newline="") as file:
@@ -571,7 +596,7 @@ def write_pages() -> None:
     folder = DOCS / "generated"
     pages = {**api_pages(), **command_pages(), **option_pages(), **http_pages()}
     pages |= {**statement_pages(), **error_pages(), **lock_pages()}
-    pages |= {**metric_pages(), **artemis_pages()}
+    pages |= {**metric_pages(), **artemis_pages(), **package_pages()}
     pages["settings.rst"], pages["json.rst"] = settings_page(), json_page()
     for origin, page in COPIES.items():
         if page.startswith("generated/") and (ROOT / origin).exists():

@@ -1,12 +1,12 @@
-"""``docs/design.md`` and ``docs/concurrency.md`` name the packages, ways and threads of the source tree."""
+"""``docs/design.md`` and ``docs/concurrency.md`` name the ways and threads of the source tree."""
 
 from __future__ import annotations
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,48 +16,19 @@ from tests.support import ROOT
 PACKAGE = ROOT / "jdbcstore"
 TEXT = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 CONCURRENCY = (ROOT / "docs" / "concurrency.md").read_text(encoding="utf-8")
-FOUNDATION = {"__init__", "__main__"}
-"""Modules that need no row."""
 
 
 def section(title: str, text: str = TEXT) -> str:
     return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-def first_cells(title: str) -> list[list[str]]:
-    """The names in the first cell of each row of a section's table."""
-    rows = re.findall(r"^\| (`.*?`) \| .* \|$", section(title), re.MULTILINE)
-    return [re.findall(r"`([^`]+)`", row) for row in rows]
+def test_the_page_of_packages_has_every_module() -> None:
+    pages = runpy.run_path(str(ROOT / "docs" / "_ext" / "site_pages.py"))
+    text = pages["package_pages"]()["packages.md"]
+    rows = re.findall(r"^\| `(\w+)` \| .*\w", text, re.MULTILINE)
+    modules = [path.stem for path in PACKAGE.rglob("*.py") if path.stem != "__init__"]
 
-
-def described() -> set[Path]:
-    """What the table of packages has: a name without a folder is beside the first one of its row."""
-    paths = set()
-    for first, *others in first_cells("Packages"):
-        folder = Path(first).parent
-        paths |= {Path(first.rstrip("/")), *(folder / name.rstrip("/") for name in others)}
-    return paths
-
-
-def test_the_table_of_packages_names_what_exists() -> None:
-    gone = [str(path) for path in described() if not _exists(path)]
-    assert gone == []
-
-
-def _exists(path: Path) -> bool:
-    return (PACKAGE / path).is_dir() or (PACKAGE / path).with_suffix(".py").exists()
-
-
-def test_every_package_and_every_module_between_them_has_a_row() -> None:
-    """A row describes a package and its modules; without one, as broker/, there is a row for each of them."""
-    rows = described()
-    missing = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        module = path.relative_to(PACKAGE).with_suffix("")
-        homes = [module, *module.parents]
-        if module.name not in FOUNDATION and not any(home in rows for home in homes[:-1]):
-            missing.append(str(module))
-    assert missing == []
+    assert sorted(rows) == sorted(modules)
 
 
 def test_the_picture_has_every_package() -> None:
