@@ -57,7 +57,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("cli", "generated/commands/index", "generated/json", "generated/options", "http"),
         *("generated/http", "reference", "generated/api/index", "guide/settings", "generated/settings"),
         *("generated/statements", "generated/errors", "generated/locks"),
-        *("generated/metrics", "generated/artemis"),
+        *("generated/metrics", "generated/columns", "generated/artemis"),
         *("guide/replacing", "vendors", "generated/scripts", "compatibility", "generated/tested", "glossary"),
     ),
     "The project": (
@@ -88,17 +88,12 @@ COPIES = {
 
 
 def public_names() -> dict[str, tuple[str, ...]]:
-    """Each public module, and its public names, as docs/reference.md lists them."""
+    """Each public module, and its public names, from the list beside docs/reference.md."""
     import jdbcstore
 
-    text = (DOCS / "reference.md").read_text(encoding="utf-8")
-    table = text.partition("\nAlso public:\n")[2].partition("\n## ")[0]
-    found = {"jdbcstore": tuple(jdbcstore.__all__)}
-    for modules, names in re.findall(r"^\| (`jdbcstore\.[^|]+) \| ([^|]+) \|$", table, re.MULTILINE):
-        listed = re.findall(r"`([A-Za-z_]\w*)`", names)
-        for module in re.findall(r"`([\w.]+)`", modules):
-            found[module] = tuple(listed)
-    return found
+    with (DOCS / "public-names.csv").open(encoding="utf-8", newline="") as file:
+        found = {row["module"]: tuple(row["names"].split()) for row in csv.DictReader(file)}
+    return {"jdbcstore": tuple(jdbcstore.__all__), **found}
 
 
 def api_pages() -> dict[str, str]:
@@ -510,16 +505,40 @@ def lock_pages() -> dict[str, str]:
         group = list(locks)
         named = "; ".join(f"`{module}` `{name}`" for _, module, name, _ in group)
         rows.append(f"| {number} | {named} | {group[0][3]} |")
-    return {"locks.md": _LOCKS + "\n".join(rows) + "\n"}
+    with (DOCS / "threads.csv").open(encoding="utf-8", newline="") as file:
+        threads = [
+            f"| {', '.join(f'`{name}`' for name in names.split()) if '-' in names else names} | {task} |"
+            for names, task in list(csv.reader(file))[1:]
+        ]
+    return {"locks.md": _LOCKS + "\n".join(rows) + "\n" + _THREADS + "\n".join(threads) + "\n"}
 
 
-_LOCKS = """# Order of locks
+_LOCKS = """# Locks and threads
 
-The locks of the package. The holder of a lock takes only locks of later rows. See
-[threads, locks and durability](../concurrency.md#locks).
+The locks of the package in their order, and its threads. The holder of a lock takes only locks of later
+rows. [Threads, locks and durability](../concurrency.md) explains both.
+
+## Locks
 
 | | lock | guarantee to its holder |
 |---|---|---|
+"""
+
+
+def column_pages() -> dict[str, str]:
+    """The columns of the views, from the comments that ``DESCRIBE`` shows."""
+    from jdbcstore.analytics.comments import COMMENTS
+
+    rows = [f"| `{name}` | {_inline(text)} |" for name, text in COMMENTS.items()]
+    return {"columns.md": _COLUMNS + "\n".join(rows) + "\n"}
+
+
+_COLUMNS = """# Columns of the views
+
+Every column of [Spark's views](../spark-views.md), which `DESCRIBE` shows too.
+
+| column | |
+|---|---|
 """
 
 
@@ -587,6 +606,14 @@ Each line is a difference of Artemis 2.44.0 from ActiveMQ Classic that a test ob
 """
 
 
+_THREADS = """
+## Threads
+
+| thread | task |
+|---|---|
+"""
+
+
 def _title(text: str, line: str) -> str:
     return f"{text}\n{line * len(text)}\n"
 
@@ -596,7 +623,7 @@ def write_pages() -> None:
     folder = DOCS / "generated"
     pages = {**api_pages(), **command_pages(), **option_pages(), **http_pages()}
     pages |= {**statement_pages(), **error_pages(), **lock_pages()}
-    pages |= {**metric_pages(), **artemis_pages(), **package_pages()}
+    pages |= {**metric_pages(), **artemis_pages(), **package_pages(), **column_pages()}
     pages["settings.rst"], pages["json.rst"] = settings_page(), json_page()
     for origin, page in COPIES.items():
         if page.startswith("generated/") and (ROOT / origin).exists():

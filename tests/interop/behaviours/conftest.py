@@ -28,7 +28,7 @@ class RunningBroker:
     port: int
 
     def either(self, *, activemq: _T, ours: _T) -> _T:
-        """Where the two differ, which docs/stomp-differences.md tells."""
+        """Where the two differ, of which docs/stomp-differences.md has the important ones."""
         return ours if self.name == "jdbcstore" else activemq
 
 
