@@ -226,8 +226,8 @@ def _lock_text(lock: dict[str, Any] | None, master: dict[str, Any]) -> str:
 def purge(settings: Settings, destination: Destination, expired: bool) -> None:
     """Remove the messages of a destination. Durable subscriptions of a topic remain.
 
-    If a broker with --health is running, it removes the messages, but keeps messages of a queue that are with
-    a consumer, and messages for durable subscriptions that have a consumer.
+    If a broker with --health is running, it removes the messages, but keeps unacknowledged messages of a
+    queue, and messages for durable subscriptions that have a consumer.
     """
     with settings.store_or_broker(must_exist=True) as place:
         if isinstance(place, RemoteBroker):

@@ -397,7 +397,7 @@ class Top(LiveView):
             return
         what = "the pending messages of its durable subscriptions without a consumer"
         if not row.is_topic:
-            what = f"its {counted(row.size or 0)}, except messages that are with consumers"
+            what = f"its {counted(row.size or 0)}, except unacknowledged ones"
         title = "" if self.reading is None else f" of {printable(self.reading.broker.title)}"
         text = f"Purge {printable(row.destination)}{title}? This removes {what}."
 

@@ -52,7 +52,7 @@ def test_claims_are_looked_at(tmp_path: Path, url: str, claims: Claims) -> None:
         assert f"{claim.sequence} w-1" in one.text
         assert "delayed 60 min" in one.text.replace("1.0 h", "60 min")
         assert HOSTILE in one.text
-        assert "Its claims" in console.get("/queue", name="ORDERS").text
+        assert "Claims" in console.get("/queue", name="ORDERS").text
         for page in (every, one):
             assert page.scripts == page.scripts[:1]
             assert not any("/do/" in link for link in page.links)
@@ -131,7 +131,9 @@ def test_claims_are_managed(tmp_path: Path, url: str, claims: Claims) -> None:
         act("share-claims", name="ORDERS", keys="shared")
         assert queue.flow.settings().claims_per_key is None
 
-        assert "The message is free" in act("release-message", name="ORDERS", message=first.sequence)
+        assert "The message can be claimed again" in act(
+            "release-message", name="ORDERS", message=first.sequence
+        )
         with pytest.raises(ClaimLost):
             queue.acknowledge(first)
         queue.acknowledge(second)

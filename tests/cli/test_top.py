@@ -193,7 +193,7 @@ def test_once(place: Place) -> None:
     assert lines[0] == f"tasting  {place.address}  {place.url}"
     assert "master since" in lines[1]
     paused = next(line for line in lines if line.startswith("ONCE is paused by manage since "))
-    assert paused.endswith(" UTC. Resume it when its consumers are mended.")
+    assert paused.endswith(" UTC. Resume it when its consumers work again.")
     assert "as of" in lines[-4]
     assert lines[-2].split()[:2] == ["destination", "size"]
     assert lines[-1].split()[:4] == ["queue://ONCE", "(paused)", "2", "0"]
@@ -284,7 +284,7 @@ def test_sorting_and_filtering(place: Place) -> None:
             assert "master since" in text_of(app, "#broker")
             assert "commits/s" in text_of(app, "#broker")
             assert text_of(app, "#alarms").startswith("! ")
-            assert "messages but no consumer. Start its consumers" in text_of(app, "#alarms")
+            assert "messages but no consumer. Start consumers" in text_of(app, "#alarms")
             assert text_of(app, "#state").startswith("3 destinations  as of ")
             assert text_of(app, "#state").endswith("  with 'sort.'")
             await pilot.press("r")

@@ -191,12 +191,12 @@ def _all_acts(desk: _Desk, dead: int, subscriber: stomp.Connection12) -> None:
     desk.says("sent", walk.confirm(body="again"))
     desk.open("queue?name=NEW")
     desk.says("were removed", walk.act("Purge"))
-    desk.says("counters begin at 0", walk.act("Reset counters"))
+    desk.says("counters were reset", walk.act("Reset counters"))
     desk.says("deleted", walk.act("Delete"))
     desk.open("dead-letters")
     before = size(_DLQ)
     walk.click_in_row("card declined", "Retry")
-    desk.says("messages were sent again|under way", walk.confirm())
+    desk.says("messages were returned|running", walk.confirm())
     wait_until(is_at_rest)
     retried = before - size(_DLQ)
     if retried != dead // len(_ORIGINS):
@@ -219,7 +219,7 @@ def _all_acts(desk: _Desk, dead: int, subscriber: stomp.Connection12) -> None:
     desk.says("closed", walk.confirm())
     wait_until(lambda: not subscriber.is_connected())
     desk.open("broker")
-    desk.says("counters begin at 0", walk.act("Reset all counters"))
+    desk.says("counters were reset", walk.act("Reset all counters"))
 
 
 def _consumed(api: ApiClient, name: str) -> int:

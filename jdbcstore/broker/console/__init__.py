@@ -1,1 +1,1 @@
-"""The console: pages of a broker, or of a database that another process serves, for a browser."""
+"""The console: web pages about a broker, or about a database that another process serves."""

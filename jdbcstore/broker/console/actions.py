@@ -1,7 +1,6 @@
-"""Operations: what a form says before it is confirmed, what is asked for, and what was done.
+"""Operations in the console: the text and fields of each form, and the report.
 
-The operations are those of :mod:`jdbcstore.broker.operations`, by the broker's own rules and in its
-audit log.
+They run the operations of :mod:`jdbcstore.broker.operations`, by the broker's own rules and in its audit log.
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ class Action:
     name: str
     title: str
     text: str
-    """The question before it is done."""
+    """The explanation above the confirmation."""
     done: str
     """The report. ``{counted}`` is the number of messages, as the subject of a sentence; ``{stayed}``
     says how many stayed, and why; ``{leases}`` is the number of leases."""
     why: str = "because consumers or transactions have them"
-    """Why messages stay."""
+    """The reason why messages stay."""
     is_final: bool = False
-    """Whether what it removes is lost."""
+    """Whether it cannot be undone."""
     back: str = ""
-    """The page to go to; that of the destination by default."""
+    """The next page; by default the destination's."""
     typed: str = ""
-    """The field with the name that has to be typed; empty if messages are chosen, or nothing is lost."""
+    """The field with the name to type; empty if messages are selected, or the operation can be undone."""
 
     @property
     def operation(self) -> str:
@@ -59,12 +58,12 @@ class Action:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is for any number of messages, and goes on when nobody waits for it."""
+        """Whether it may affect any number of messages, and continues in the background."""
         return self.name in ("purge", "delete") or "choice" in self.parameters
 
     @property
     def parameters(self) -> set[str]:
-        """The names of what it asks for."""
+        """The names of its parameters."""
         return {parameter.name for parameter in self._operation("destination").parameters}
 
     def _operation(self, name: str) -> Operation:
@@ -73,10 +72,10 @@ class Action:
         return OPERATIONS["reset_all" if resets_all else self.operation]
 
     async def run(self, management: Performing, visit: Visit) -> tuple[str, str]:
-        """Do what a form says; return what was done, and the page to go to.
+        """Run the operation of a form; return the report and the next page.
 
         :raises NotARequest: a field is wrong
-        :raises StoreError: the operation has failed
+        :raises StoreError: the operation failed
         """
         operation = self._operation(visit.text("name"))
         arguments = {
@@ -85,7 +84,7 @@ class Action:
             if parameter.name in _READERS and (value := _READERS[parameter.name](visit)) is not None
         }
         if self.name == "remove" and arguments["choice"] == MessageChoice():
-            raise NotARequest("name a selector or a number; to remove all messages, purge the queue")
+            raise NotARequest("enter a selector or a number; to remove all messages, purge the queue")
         values = [_path_value(name, visit) for name in operation.path_names]
         outcome = await management.perform(operation, visit.actor, *values, **arguments)
         return self._report(outcome, visit.text("name"), arguments), self._next(visit)
@@ -117,7 +116,7 @@ class Action:
         return visit.came_from(url(_kind(visit), name=name) if name else url())
 
     async def affected(self, management: Performing, visit: Visit) -> Affected | None:
-        """Count what it would be for now; None if that is not messages.
+        """Count the affected messages; None if the operation does not affect messages.
 
         :raises NotARequest: a field is wrong
         :raises StoreError: the selector is invalid, or the store cannot be read
@@ -130,7 +129,7 @@ class Action:
 
 
 def kind_of(visit: Visit) -> DestinationKind:
-    """Return the kind of destination that a form is about."""
+    """Return the kind of the form's destination."""
     return DestinationKind.TOPIC if visit.text("kind") == "topic" else DestinationKind.QUEUE
 
 
@@ -150,13 +149,13 @@ def _path_value(name: str, visit: Visit) -> Destination | int | str:
 
 
 def _choice(visit: Visit) -> MessageChoice:
-    """Return the messages that a form is about.
+    """Return the selection of messages of a form.
 
     :raises NotARequest: a field is wrong
     """
     ids: tuple[str, ...] | None = tuple(visit.form.get("id", ())) or None
     if ids is not None and len(ids) > _MOST_IDS:
-        raise NotARequest(f"at most {_MOST_IDS} messages can be chosen; use a selector")
+        raise NotARequest(f"at most {_MOST_IDS} messages can be selected; use a selector")
     return MessageChoice(
         ids=ids,
         group=visit.text("group") or None,
@@ -169,7 +168,7 @@ def _choice(visit: Visit) -> MessageChoice:
 def _target(visit: Visit) -> Destination:
     text = visit.text("to").strip()
     if not text:
-        raise NotARequest("name the destination to go to, such as ORDERS or topic://PRICES")
+        raise NotARequest("enter a destination, such as ORDERS or topic://PRICES")
     return Destination.named(text)
 
 
@@ -214,7 +213,7 @@ def _messages(visit: Visit) -> tuple[Message]:
 
 
 def _properties(text: str) -> dict[str, Any]:
-    """Parse properties, one on each line: ``name=value``, or ``name:type=value``."""
+    """Parse properties, one per line: ``name=value``, or ``name:type=value``."""
     properties: dict[str, Any] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = line.partition("=")
@@ -236,7 +235,7 @@ _READERS: Mapping[str, Callable[[Visit], Any]] = {
     "priority": _priority,
     "expiration_ms": lambda visit: expiration_of(_ttl_ms(visit, least=0)),
     "messages": _messages,
-    # The key may be empty: that of messages without one.
+    # An empty key selects messages without a key.
     "key": lambda visit: visit.text("key") if "key" in visit.form else None,
     "keys": _keys,
     "rate": _rate,
@@ -250,7 +249,7 @@ ACTIONS = {
         Action(
             "purge",
             "Purge",
-            "All messages are removed, except those that consumers have.",
+            "Remove all messages except unacknowledged ones.",
             "{counted} removed{stayed}.",
             is_final=True,
             typed="name",
@@ -258,49 +257,49 @@ ACTIONS = {
         Action(
             "remove",
             "Remove messages",
-            "The chosen messages are removed, except those that consumers have.",
+            "Remove the selected messages except unacknowledged ones.",
             "{counted} removed{stayed}.",
             is_final=True,
         ),
         Action(
             "move",
             "Move messages",
-            "Each message is added there and removed here in one transaction.",
+            "Each message is added to the target and removed from this queue in one transaction.",
             "{counted} moved to {to}{stayed}.",
         ),
         Action(
             "copy",
             "Copy messages",
-            "Copies are sent; the messages stay.",
+            "Send copies to another destination. The original messages stay.",
             "{counted} copied to {to}{stayed}.",
         ),
         Action(
             "retry",
             "Retry dead letters",
-            "Each message goes back to the destination that it was sent to. Those that do not name one stay.",
-            "{counted} sent again to where they came from{stayed}.",
-            why="because consumers have them, or where they came from is unknown",
+            "Each message returns to its original destination. Messages without one stay.",
+            "{counted} returned to the original destination{stayed}.",
+            why="because consumers have them, or their original destination is unknown",
         ),
         Action(
             "change",
             "Change messages",
-            "Each message is replaced by a new one with this priority or expiration, at the end of the queue"
-            " and with another id.",
+            "Each message is replaced by a new one with this priority or expiration and a new id, at "
+            "the end of the queue.",
             "{counted} replaced by new ones{stayed}.",
         ),
         Action(
             "pause",
             "Pause deliveries",
-            "Nothing is delivered until somebody resumes it, also after a restart, and by another master."
-            " Producers go on, and consumers keep what they have.",
-            "Deliveries are paused; producers go on.",
+            "Deliveries stop until you resume them, even after a restart or failover. Producers can "
+            "still send, and consumers keep the messages that they have.",
+            "Deliveries are paused. Producers can still send.",
         ),
-        Action("resume", "Resume deliveries", "Messages are delivered again.", "Deliveries go on."),
+        Action("resume", "Resume deliveries", "Messages are delivered again.", "Deliveries are resumed."),
         Action(
             "delete",
             "Delete",
-            "The messages of a queue, or the durable subscriptions of a topic, are removed, and it is"
-            " forgotten. It must not have consumers.",
+            "A queue is removed with its messages, a topic with its durable subscriptions. It must "
+            "not have consumers.",
             "{name} was deleted; {counted} removed{stayed}.",
             is_final=True,
             typed="name",
@@ -308,13 +307,13 @@ ACTIONS = {
         Action(
             "create",
             "Create",
-            "It is there at once, and forgotten again when it was empty and unused for a minute, as each is.",
-            "{name} is there now.",
+            "Like every destination, it is removed again after a minute without messages and clients.",
+            "{name} was created.",
         ),
         Action(
             "cancel-scheduled",
             "Cancel the message",
-            "It is removed, and neither sent nor repeated.",
+            "The message and its repetitions are cancelled.",
             "{counted} cancelled.",
             is_final=True,
             back="scheduled",
@@ -322,7 +321,7 @@ ACTIONS = {
         Action(
             "send-scheduled",
             "Send the message now",
-            "It is sent at once instead of at its time. Its repetitions follow from now on.",
+            "It is sent immediately instead of at its scheduled time. Repetitions are counted from now.",
             "{counted} sent now.",
             back="scheduled",
         ),
@@ -330,14 +329,14 @@ ACTIONS = {
         Action(
             "drop",
             "Drop the connection",
-            "The client's connection is closed. What it has not acknowledged is delivered again.",
-            "The connection was closed; what was in flight is delivered again.",
+            "Close the client's connection. Its unacknowledged messages are delivered again.",
+            "The connection was closed. Its unacknowledged messages are delivered again.",
             back="connections",
         ),
         Action(
             "unsubscribe",
             "Delete the subscription",
-            "The durable subscription and its pending messages are removed. It must not have a consumer.",
+            "Remove the durable subscription and its pending messages. It must not have a consumer.",
             "The durable subscription was deleted.",
             is_final=True,
             typed="subscription",
@@ -346,14 +345,14 @@ ACTIONS = {
         Action(
             "reset",
             "Reset the counters",
-            "What was counted begins at 0 again, for everybody. Metrics and charts go on.",
-            "The counters begin at 0 again.",
+            "Counters start at 0 again for all users. Metrics and charts are not reset.",
+            "The counters were reset.",
         ),
         Action(
             "commit",
             "Commit the transaction",
-            "What it adds becomes visible, and what it acknowledges is removed. Its transaction manager may"
-            " have decided otherwise elsewhere.",
+            "Messages that it adds become visible, and messages that it acknowledges are removed. "
+            "Its transaction manager may have decided differently on other branches.",
             "The transaction was committed.",
             is_final=True,
             back="transactions",
@@ -361,8 +360,8 @@ ACTIONS = {
         Action(
             "roll-back",
             "Roll the transaction back",
-            "What it adds is discarded, and what it acknowledges is delivered again. Its transaction manager"
-            " may have decided otherwise elsewhere.",
+            "Messages that it adds are discarded, and messages that it acknowledges are delivered "
+            "again. Its transaction manager may have decided differently on other branches.",
             "The transaction was rolled back.",
             is_final=True,
             back="transactions",
@@ -370,24 +369,24 @@ ACTIONS = {
         Action(
             "stop-operation",
             "Stop the operation",
-            "What it has done stays done, and the other messages stay where they are.",
-            "The operation ends after the messages that it is at.",
+            "Finished work is kept. The other messages stay where they are.",
+            "The operation stops after its current messages.",
             back="operations",
         ),
         Action(
             "checkpoint",
             "Checkpoint now",
-            "What is in the journal is written to the database.",
-            "What was in the journal is in the database.",
+            "Write the journal's contents to the database.",
+            "The journal's contents are in the database.",
             back="broker",
         ),
         Action(
             "hand-over",
             "Hand over",
-            "All connections are closed and the lock is released, so that another broker becomes the master."
-            " Without a slave that waits for it there is no service for 15 seconds and until the store is"
-            " open; then this one serves again.",
-            "The mastership is being handed over.",
+            "All connections are closed and the lock is released, so that another broker becomes the "
+            "master. If no slave waits for the lock, there is no service for 15 seconds plus the "
+            "time to open the store; then this broker serves again.",
+            "Mastership is being handed over.",
             back="broker",
         ),
         Action(
@@ -424,17 +423,17 @@ ACTIONS = {
         Action(
             "release-worker",
             "Release the claims of a worker",
-            "Its lease ends, and other workers can claim its messages at once. If it is still working, they"
-            " are processed twice, so release only a worker that hangs.",
+            "Its lease ends, so other workers can claim its messages immediately. If it is still "
+            "working, they are processed twice, so release only a worker that hangs.",
             "{leases} ended; other workers can claim the messages.",
             back="claims",
         ),
         Action(
             "release-message",
             "Release the message",
-            "Any worker can claim it at once, whatever its delay. If a worker is still processing it, it is"
-            " processed twice.",
-            "The message is free.",
+            "Any worker can claim it immediately, even before its delay ends. If a worker is still "
+            "processing it, it is processed twice.",
+            "The message can be claimed again.",
             back="claims",
         ),
         Action(
@@ -448,4 +447,4 @@ ACTIONS = {
         ),
     )
 }
-"""By the name in the address."""
+"""Actions by their names in addresses."""

@@ -1,4 +1,4 @@
-"""Bodies and properties as they are shown: each value with its Java type, nothing deserialised."""
+"""Display of bodies and properties: each value with its Java type. Java objects are never deserialised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jdbcstore.message.readable import indented, text_of_bytes
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, plain
 
 MOST_TEXT = 256 * 1024
-"""Characters of a body that are shown."""
+"""The most characters of a body that are shown."""
 MOST_BYTES = 4096
 _MOST_ROWS = 1000
 _PREVIEW = 80
@@ -47,7 +47,7 @@ Row = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownBody:
-    """The body of a message, as one of text, rows and a dump of bytes."""
+    """The body of a message as text, rows or a hex dump."""
 
     kind: str
     """The kind of message, as JMS calls it."""
@@ -56,13 +56,13 @@ class ShownBody:
     rows: Sequence[Row] | None = None
     dump: str | None = None
     has_dump: bool = False
-    """Whether it can be shown as a dump instead, which shows each byte as it was sent."""
+    """Whether it can be shown as a hex dump instead, which shows each byte as it was sent."""
 
 
 def shown_body(message: Message, *, as_hex: bool = False) -> ShownBody:
-    """Return the body; JSON and XML are indented, and bytes that are UTF-8 are text.
+    """Return the body; JSON and XML are indented, and bytes in UTF-8 are shown as text.
 
-    :param as_hex: a string and bytes are dumped
+    :param as_hex: show strings and bytes as a hex dump
 
     :raises CorruptMessage: it cannot be decoded
     """
@@ -70,11 +70,11 @@ def shown_body(message: Message, *, as_hex: bool = False) -> ShownBody:
     try:
         body = message.body
     except BodyInPieces as error:
-        return ShownBody(kind=kind, note=f"{error.size:,} bytes, kept in pieces, which are not shown")
+        return ShownBody(kind=kind, note=f"{error.size:,} bytes, stored in pieces, which are not shown")
     match message.body_type, body:
         case BodyType.BLOB, _:
             return ShownBody(
-                kind=kind, note="The body is elsewhere, at this URL.", text=message.remote_blob_url or ""
+                kind=kind, note="The body is stored at this URL.", text=message.remote_blob_url or ""
             )
         case _, None:
             note = "" if message.body_type is BodyType.MESSAGE else "The body is null."
@@ -86,7 +86,7 @@ def shown_body(message: Message, *, as_hex: bool = False) -> ShownBody:
             text = indented(body[:MOST_TEXT])
             return ShownBody(kind=kind, note=f"{cut}{len(body):,} characters", text=text, has_dump=True)
         case BodyType.OBJECT, bytes():
-            return _dumped(kind, body, ", serialised by Java; they are not deserialised here")
+            return _dumped(kind, body, ", a serialised Java object, which is never deserialised here")
         case _, bytes():
             found = None if as_hex else text_of_bytes(body, MOST_TEXT)
             if found is None:
@@ -144,7 +144,7 @@ def dump(data: bytes) -> str:
 
 
 def properties_of(message: Message) -> list[Row]:
-    """Return the properties, including the headers that JMS has among them.
+    """Return the properties, including the headers that JMS stores as properties.
 
     :raises CorruptMessage: they cannot be decoded
     """
@@ -157,7 +157,7 @@ def properties_of(message: Message) -> list[Row]:
 
 
 def preview(message: Message) -> str:
-    """Return the beginning of a body, on one line."""
+    """Return the beginning of a body on one line."""
     try:
         body = message.body
     except BodyInPieces as error:

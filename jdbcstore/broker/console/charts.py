@@ -21,7 +21,7 @@ class ChartLine:
     path: str
     """The ``d`` of an SVG path; empty without values."""
     latest: float | None
-    """The number of the card beside it."""
+    """The current value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Chart:
     span: HistorySpan
     is_rate: bool
     points: str
-    """The values of each line as JSON, null where there is none, for the script."""
+    """The values of each line as JSON for the script, null where a value is missing."""
 
     @property
     def is_empty(self) -> bool:
@@ -49,7 +49,7 @@ def chart(
     *,
     is_rate: bool = False,
 ) -> Chart:
-    """Return a chart of labels, values, the oldest first, and numbers of now; NaN leaves a gap."""
+    """Return a chart from labels, values (the oldest first) and current values; NaN leaves a gap."""
     known = [value for _, values, _ in lines for value in values if not isnan(value)]
     top = _rounded(max(known, default=0.0))
     points = [[None if isnan(one) else round(one, 1) for one in values] for _, values, _ in lines]

@@ -1,4 +1,4 @@
-"""The page of queues that processes share without a broker."""
+"""The page of shared queues without a broker."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from jdbcstore.broker.management.claims import SharedQueues
 from jdbcstore.errors import DestinationNotFound
 
 _MOST_HELD = 100
-"""Messages of a queue that are claimed or delayed, on its page."""
+"""The most claimed or delayed messages on the page of a queue."""
 
 
 async def claims_context(shared: SharedQueues, visit: Visit) -> dict[str, Any]:
-    """Return what the page shows: all queues, or the one that the address names.
+    """Return the context of the page: all queues, or the queue in the address.
 
-    :raises DestinationNotFound: it has neither messages nor settings
+    :raises DestinationNotFound: the queue has neither messages nor settings
     """
     numbers = await asyncio.to_thread(shared.numbers, visit.text("name") or None)
     may_act = visit.may_manage and shared.may_change

@@ -1,4 +1,4 @@
-"""Confirmations of operations: by the number of messages that they are for now, and a name that is typed."""
+"""Confirmations of operations: the current number of messages, and a name that the user types."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ _MARGIN = 10
 
 
 def chosen_by(visit: Visit) -> str:
-    """Return what a form chooses messages by, to be compared with what they were counted for."""
+    """Return the selection of a form, for comparison with the selection that was counted."""
     return " · ".join(visit.text(name).strip() for name in ("limit", "origin", "selector"))
 
 
 def check(typed: str, visit: Visit, now: Affected | None) -> None:
-    """Check that what is confirmed is still what was asked.
+    """Check that the confirmed operation still affects the messages that were shown.
 
-    :param typed: the field with the name that has to be typed; empty if what is done can be undone
-    :raises NotConfirmed: it has to be asked again, and why
+    :param typed: the field with the name to type; empty if the operation can be undone
+    :raises NotConfirmed: the user must confirm again, with the reason
     """
     name = visit.text(typed) if typed else ""
     if name and visit.text("typed").strip() not in (name.strip(), visible(name).strip()):
-        raise NotConfirmed(f"type {visible(name)} to confirm this, because it cannot be undone")
+        raise NotConfirmed(f"type {visible(name)} to confirm, because this cannot be undone")
     if now is None:
         return
     if visit.text("counted_for") != chosen_by(visit):
-        raise NotConfirmed(f"this is for {now}; confirm it")
+        raise NotConfirmed(f"this affects {now}; confirm it")
     said = visit.number("counted", least=0, most=1 << 62) or 0
     if now.count > said + max(said // 10, _MARGIN):
-        raise NotConfirmed(f"there are more than before: {now} instead of {said:,}; confirm it again")
+        raise NotConfirmed(f"this now affects more: {now} instead of {said:,}; confirm it again")
 
 
 class NotConfirmed(NotARequest):
-    """An operation that has to be confirmed, or confirmed again."""
+    """An operation needs a confirmation, or another one."""

@@ -1,4 +1,4 @@
-"""A database as the source of the console's pages: only read, also while a broker serves it."""
+"""A database as a read-only source of the console's pages, usable while a broker serves it."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import SystemClock
 
 _FRESH = 5.0
-"""Seconds for which a list and a number of messages are shown again."""
+"""Seconds for which a list and a count are cached."""
 _BUDGET = 0.4
-"""Seconds in which the messages of all queues are counted for one page; the next page goes on."""
+"""Seconds for counting the messages of queues for one page; the next page continues."""
 _DEAD = ("ActiveMQ.DLQ", "DLQ.")
 _T = TypeVar("_T")
 
 
 class DatabaseSource:
-    """The views of a store that was opened to be read only, as :class:`Views` says what each is.
+    """Views of a store that was opened read-only; :class:`Views` documents each.
 
     Nothing is written and no lock is taken. It has the views that a database can answer alone, without
-    clients and counters; large queues are counted in turn. ``identity`` is shown in place of a broker's.
+    clients and counters; large queues are counted one after the other. ``identity`` is shown instead of a
+    broker's.
     """
 
     def __init__(self, store: JdbcStore, identity: BrokerIdentity) -> None:
@@ -71,13 +72,13 @@ class DatabaseSource:
         return await asyncio.to_thread(function)
 
     async def destinations(self, names: Iterable[Destination] | None = None) -> list[DestinationView]:
-        """Return those of the names, which are all counted, or all."""
+        """Return all destinations, or those with these names, whose messages are then all counted."""
         chosen = None if names is None else {*names}
         listed = await self._run(partial(self._list, chosen))
         return [self._view(name) for name in listed if chosen is None or name in chosen]
 
     def _list(self, chosen: set[Destination] | None) -> list[Destination]:
-        """List the destinations, and count messages until the time for that is over; in a thread."""
+        """List the destinations, and count messages within the time limit; called in a thread."""
         now = time.monotonic()
         if now - self._listed >= _FRESH:
             self._names, self._listed = self._store.destinations(), now
@@ -115,7 +116,7 @@ class DatabaseSource:
         return replace(view, oldest_age=max(time.time() - first[0].timestamp_ms / 1000, 0.0))
 
     def dead_letter_queues(self) -> list[Destination]:
-        """Return those with ActiveMQ's names: the policies of the broker are not in its database."""
+        """Return the queues with ActiveMQ's names, because the broker's policies are not in the database."""
         return [name for name in self._names if not name.is_topic and any(map(name.name.startswith, _DEAD))]
 
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
@@ -186,7 +187,7 @@ class DatabaseSource:
 
 def _checked(queue: Destination) -> Destination:
     if queue.is_topic:
-        raise InvalidDestination(f"{queue} is a topic; only queues can be looked into")
+        raise InvalidDestination(f"{queue} is a topic; only queues can be browsed")
     return queue
 
 

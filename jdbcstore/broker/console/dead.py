@@ -1,4 +1,4 @@
-"""Dead letters by the destination that they were for and the reason of their death."""
+"""Dead letters by original destination and reason."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 
 MOST = 1000
-"""Dead letters of a queue that are grouped, the first ones."""
+"""The most dead letters of a queue that are grouped."""
 _PAGE = 200
-"""Dead letters that are looked at in one turn of the loop."""
+"""Dead letters read per iteration of the event loop."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class DeadLetterGroup:
     newest_ms: int | None = None
 
     def add(self, message: Message) -> None:
-        """Count one more."""
+        """Add a message."""
         self.ids.append(str(message.message_id))
         time_ms = message.timestamp_ms
         if time_ms:
@@ -44,7 +44,7 @@ class Grouped:
     groups: tuple[DeadLetterGroup, ...]
     seen: int
     is_all: bool
-    """Whether there are no more than were seen."""
+    """Whether all dead letters were read."""
 
 
 async def grouped(source: ConsoleSource, queue: Destination) -> Grouped:

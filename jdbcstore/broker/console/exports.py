@@ -1,4 +1,5 @@
-"""Messages that leave the console: as lines of JSON, a body as a file, and the form that sends one again."""
+"""Exports of the console: messages as lines of JSON, a body as a file, and the form that sends a message
+again."""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ from jdbcstore.message.readable import text_of_bytes
 from jdbcstore.message.values import plain
 
 _PAGE = 200
-"""Messages that are read in one turn of the loop."""
+"""Messages read per iteration of the event loop."""
 _FORM = 256 * 1024
-"""Characters of a body that a form may have."""
+"""The most characters of a body in a form."""
 _KEPT = frozenset({"string", "int", "long", "double", "boolean"})
 _ANOTHER_KIND = {"String": "string", "byte": "int", "short": "int", "float": "double", "char": "string"}
-"""Types that a form has another one for."""
+"""Types that a form replaces by others."""
 
 
 def download(data: bytes, name: str, kind: str) -> web.Response:
-    """Return a file, which no browser shows as a page."""
+    """Return a file, which browsers download instead of showing it."""
     return web.Response(body=data, headers=_headers(name, kind))
 
 
@@ -59,9 +60,9 @@ def body_file(message: Message) -> tuple[bytes, str, str]:
 async def exported(
     visit: Visit, source: ConsoleSource, queue: Destination, choice: MessageChoice
 ) -> web.StreamResponse:
-    """Answer messages as lines of JSON, page by page, as ``jdbcstore browse --json`` prints them.
+    """Answer with messages as lines of JSON, page by page, like ``jdbcstore browse --json``.
 
-    :raises StoreError: the first ones cannot be read; later the answer ends before its end
+    :raises StoreError: the first messages cannot be read; after a later error the answer is truncated
     """
     if choice.ids is not None:
         messages = []
@@ -87,7 +88,7 @@ def _lines(messages: Any) -> bytes:
 
 
 def form_of(message: Message) -> dict[str, str]:
-    """Return the fields of the form that sends a message like this; ``lost`` says what it cannot have.
+    """Return the fields of the form that sends a copy of a message; ``lost`` describes differences.
 
     :raises CorruptMessage: it cannot be decoded
     """
@@ -96,7 +97,7 @@ def form_of(message: Message) -> dict[str, str]:
     body = None if body_in_pieces(message) else message.body
     if isinstance(body, bytes) and message.body_type is BodyType.BYTES:
         body = text_of_bytes(body, _FORM)
-        lost += ["it is sent as text, not as bytes"]
+        lost += ["it is sent as text instead of bytes"]
     if body is not None and (not isinstance(body, str) or len(body) > _FORM):
         body = None
     if body_in_pieces(message):
@@ -108,7 +109,7 @@ def form_of(message: Message) -> dict[str, str]:
         kind = _ANOTHER_KIND.get(kind, kind)
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if kind not in _KEPT or "\n" in text or set(name) & {"=", ":", "\n"}:
-            lost.append(f"the property {name} does not fit into a line")
+            lost.append(f"the property {name} does not fit on one line")
         else:
             lines.append(f"{name}={text}" if kind == "string" else f"{name}:{kind}={text}")
     return {

@@ -1,4 +1,4 @@
-"""Forms of operations: they ask to confirm, do it, and report on the page that they were opened from."""
+"""Forms of operations, which confirm and run them, then report on the page where they were opened."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import DestinationKind
 
 _MOMENT = 1.0
-"""Seconds that the form of an operation waits for its end."""
+"""Seconds to wait for the end of an operation."""
 
 
 class Offer(NamedTuple):
-    """An operation, and what does it for a visit."""
+    """An operation, and the function that runs it for a visit."""
 
     action: Action
     run: Callable[[Visit], Coroutine[None, None, tuple[str, str]]]
@@ -50,10 +50,10 @@ class OperationForms:
         return await self._confirmation(visit)
 
     async def do(self, visit: Visit) -> web.Response:
-        """Do what a form says, or ask to confirm it."""
+        """Run the operation of a form, or ask for confirmation."""
         offer = self._offer(visit)
         if visit.text("chosen") and not visit.form.get("id"):
-            raise NotARequest("no message is chosen; go back, and choose some")
+            raise NotARequest("no message is selected; go back and select some")
         if visit.text("confirmed") != "yes":
             return await self._confirmation(visit)
         try:
@@ -63,15 +63,17 @@ class OperationForms:
             return await self._confirmation(visit, question=str(error))
         except (StoreError, TimeoutError) as error:
             status = status_of(error) if isinstance(error, StoreError) else 503
-            return await self._confirmation(visit, error=str(error) or "it took too long", status=status)
+            return await self._confirmation(
+                visit, error=str(error) or "the operation took too long", status=status
+            )
         key = self._frame.notices.add(visit.actor, text)
         joint = "&" if "?" in where else "?"
         raise web.HTTPSeeOther(f"{where}{joint}notice={key}")
 
     async def _carry_out(self, offer: Offer, visit: Visit) -> tuple[str, str]:
-        """Do what a form says; return what to report, and the page to go to.
+        """Run the operation of a form; return the report and the next page.
 
-        What takes long goes on after a moment, and is seen on the page of operations.
+        A long operation continues in the background, and is shown on the page Operations.
         """
         if not offer.action.is_long:
             return await offer.run(visit)
@@ -81,12 +83,12 @@ class OperationForms:
         done, _ = await asyncio.wait({task}, timeout=_MOMENT)
         if done:
             return task.result()
-        return "The operation is under way; see how far it is, or stop it, here.", url("operations")
+        return "The operation is running; this page shows its progress and can stop it.", url("operations")
 
     def _ended(self, task: asyncio.Task[tuple[str, str]]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # the page of operations has it
+            task.exception()  # the page Operations shows it
 
     def _offer(self, visit: Visit) -> Offer:
         offer = self._offers.get(visit.request.match_info["action"])
@@ -103,7 +105,7 @@ class OperationForms:
         if name == "send" and visit.text("from") and visit.request.method == "GET":
             message = await self._source.message(visit.destination(), visit.text("from"))
             prefilled = form_of(message)
-        with suppress(StoreError):  # what is wrong is an error when it is confirmed
+        with suppress(StoreError):  # errors are reported when the form is confirmed
             counted = await offer.affected(visit)
         template = "send.html" if name == "send" else "confirm.html"
         return await self._frame.page(

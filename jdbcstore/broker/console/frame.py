@@ -1,4 +1,4 @@
-"""The frame of every page: which broker it is of, in which role, as of when; and errors as pages."""
+"""The frame of every page: the broker, its role, and the time; and errors as pages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAVIGATION = (
 CLAIMS = ("claims", "Claims")
 _FORMS = ("confirm.html", "send.html")
 _PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues"}
-"""The entry of the navigation for pages that have none."""
+"""The navigation entry for pages without their own."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Page = Callable[[Visit], Awaitable[web.StreamResponse]]
 
@@ -42,8 +42,8 @@ class PageFrame:
     """Puts a page into its frame.
 
     :param is_live: whether the source is a broker, not a database
-    :param may_change: whether operations are offered
-    :param has_claims: whether queues are shared by processes
+    :param may_change: whether operations are available
+    :param has_claims: whether there are shared queues
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class PageFrame:
         self.notices = VisitNotices()
 
     async def page(self, visit: Visit, template: str, *, status: int = 200, **context: Any) -> web.Response:
-        """Return a page with what all of them have."""
-        # A confirmation belongs to the page that it was opened from.
+        """Return a page with the parts common to all pages."""
+        # A confirmation belongs to the page where it was opened.
         path = str(context.get("back", "")) if template in _FORMS else visit.request.path
         place = path.partition("?")[0].removeprefix(ROOT).strip("/").partition("/")[0]
         broker = self._source.broker()
@@ -93,14 +93,14 @@ class PageFrame:
 
     @web.middleware
     async def errors(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer what is refused as a page."""
+        """Answer rejected requests with a page."""
         try:
             return await handler(request)
         except Exception as error:
             return await self._failed(error, request, None)
 
     async def answered(self, visit: Visit, page: Page) -> web.StreamResponse:
-        """Return a page, or what has failed as one."""
+        """Return a page, or an error page."""
         try:
             return await page(visit)
         except Exception as error:
@@ -109,13 +109,13 @@ class PageFrame:
     async def _failed(
         self, error: Exception, request: web.Request, visit: Visit | None
     ) -> web.StreamResponse:
-        """Return an error as a page, without what only the log may have."""
+        """Return an error as a page, without details that belong only in the log."""
         if not isinstance(error, web.HTTPException):
             return await self._error(visit, *reported(error, request))
         if error.status < 400:
             error.headers.update(HEADERS)
             raise error
-        # A script that asks again has no use for the browser's own question after the login.
+        # The script must not trigger the browser's login dialog.
         kept = ("Allow",) if CHANGE_HEADER in request.headers else ("Allow", "WWW-Authenticate")
         answer = await self._error(visit, error.status, error.text or error.reason)
         answer.headers.update({name: error.headers[name] for name in kept if name in error.headers})
@@ -123,6 +123,6 @@ class PageFrame:
 
     async def _error(self, visit: Visit | None, status: int, text: str) -> web.Response:
         context = {"code": status, "text": text}
-        if visit is None:  # of somebody who may know nothing of the broker
+        if visit is None:  # for a visitor who may not learn anything about the broker
             return self._renderer.page("error.html", {**context, "layout": "base.html"}, status=status)
         return await self.page(visit, "error.html", status=status, layout="page.html", **context)

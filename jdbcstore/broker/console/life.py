@@ -1,4 +1,4 @@
-"""The life of a message, as far as it is known: what is stored with it, who has it now, and what was done."""
+"""The known history of a message, from its headers, its consumer, records and the audit log."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _LEFT = {
 
 @dataclass(frozen=True, slots=True)
 class LifeEvent:
-    """Something that has happened to a message."""
+    """An event in the history of a message."""
 
     time_ms: int | None
-    """None if only its order is known."""
+    """The time; None if only the order is known."""
     text: str
 
 
@@ -42,24 +42,26 @@ def life_of(
     log: Iterable[LogLine],
     removals: Sequence[RemovalRecord] = (),
 ) -> list[LifeEvent]:
-    """Return what has happened to a message that is in a queue, in order.
+    """Return the history of a message in a queue, in order.
 
-    :param removals: what is recorded of the places where it was before
-    :param holder: the client that has it now
-    :param log: the last lines of the log, of which those of the audit log about the queue count
+    :param removals: the recorded removals from its earlier destinations
+    :param holder: the client that holds it now
+    :param log: the last lines of the log; the audit log's lines about the queue are used
     """
     events = [*_stored(message, queue), *recorded(removals), *_audited(message, queue, log)]
     if holder is not None:
-        events.append(LifeEvent(None, f"with the consumer {holder} now, which has not acknowledged it"))
+        events.append(
+            LifeEvent(None, f"delivered to the consumer {holder}, which has not acknowledged it yet")
+        )
     return events
 
 
 def recorded(removals: Iterable[RemovalRecord]) -> Iterator[LifeEvent]:
-    """Yield what is recorded of a message that has left its destinations."""
+    """Yield the recorded removals of a message."""
     for one in removals:
         text = _LEFT[one.outcome].format(one.destination)
         if one.redeliveries:
-            text += f", delivered again {_times(one.redeliveries)} before"
+            text += f"after {_times(one.redeliveries)} redelivered"
         yield LifeEvent(one.removed_ms, f"{text}: {one.reason}" if one.reason else text)
 
 
@@ -76,7 +78,7 @@ def _stored(message: Message, queue: Destination) -> Iterator[LifeEvent]:
     except CorruptMessage:
         properties = {}
     if JOB_ID in properties:
-        yield LifeEvent(None, f"sent at its time, as the scheduled message {properties[JOB_ID]!s}")
+        yield LifeEvent(None, f"sent on schedule, from the scheduled message {properties[JOB_ID]!s}")
     if message.broker_in_time_ms:
         yield LifeEvent(message.broker_in_time_ms, "arrived at the broker")
     if _TRACE in properties:
@@ -92,7 +94,7 @@ def _stored(message: Message, queue: Destination) -> Iterator[LifeEvent]:
 
 
 def _audited(message: Message, queue: Destination, log: Iterable[LogLine]) -> Iterator[LifeEvent]:
-    """Yield the operations on its queue since it is there, oldest first."""
+    """Yield the operations on its queue since it arrived, the oldest first."""
     since = message.broker_in_time_ms or message.timestamp_ms or 0
     lines = [one for one in log if one.logger == AUDIT_LOG and one.time_ms >= since]
     for line in reversed(lines):

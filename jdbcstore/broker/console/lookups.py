@@ -1,4 +1,4 @@
-"""The schema and the master's address, which are looked up in a thread and shown for a while."""
+"""The schema and the master's address, looked up in a thread and cached."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class SchemaView:
     revision: str | None
     """The recorded revision."""
     found: str | None
-    """The last revision that is complete."""
+    """The last complete revision."""
     missing: tuple[str, ...]
-    """The steps that a migration would take."""
+    """The steps of a migration."""
     wrong: tuple[str, ...]
-    """Differences that it cannot change."""
+    """Differences that a migration cannot change."""
 
 
 Schema = Callable[[], SchemaView]
-"""Looks at the schema; called in a thread."""
+"""Reads the schema; called in a thread."""
 Master = Callable[[], str | None]
 """Finds the address of the master's management, if it has one; called in a thread."""
 
 
 class Lookups:
-    """The schema, and the address of the master while this broker does not serve.
+    """The schema, and the address of the master while this broker is not serving.
 
-    Neither is looked up in each of a page's renewals.
+    Both are cached, so they are not looked up for each refresh of a page.
     """
 
     def __init__(self, *, schema: Schema | None, master: Master | None, clock: Clock) -> None:
@@ -48,9 +48,9 @@ class Lookups:
         self._find_master = master
         self._clock = clock
         self._schema: tuple[float, SchemaView] | None = None
-        """The schema, and when it was looked at."""
+        """The schema, and the time when it was read."""
         self._master: tuple[float, str | None] | None = None
-        """The address of the master, and when it was looked for."""
+        """The address of the master, and the time when it was read."""
 
     async def schema(self) -> SchemaView | None:
         """Return the schema; None for a source without one.
@@ -67,11 +67,11 @@ class Lookups:
         now, find = self._clock.monotonic(), self._find_master
         url = None if self._master is None else self._master[1]
         if find is not None and (self._master is None or now - self._master[0] > _MASTER_PERIOD):
-            self._master = now, url  # others do not wait for a database that does not answer
+            self._master = now, url  # others must not wait for a database that does not answer
             try:
                 async with asyncio.timeout(_MASTER_TIMEOUT):
                     url = await asyncio.to_thread(find)
                 self._master = now, url
             except (StoreError, TimeoutError) as error:
-                log.debug("the address of the master cannot be read", exc_info=error)
+                log.debug("cannot read the address of the master", exc_info=error)
         return url if url is not None and url.startswith("http://") else None

@@ -1,8 +1,7 @@
-"""The messages of a queue as its page lists them: found by a selector or a string, in their order or sorted.
+"""The messages of a queue on its page: found by a selector or a string, in queue order or sorted.
 
-A store reads a queue in its order, after a position, as fast anywhere. It cannot sort by anything else
-without reading all of a queue, so what is sorted are as many messages as one page may search, and the page
-says so.
+A store reads a queue in its order equally fast from any position. Another order would require reading the
+whole queue, so only as many messages are sorted as one page may search, and the page says so.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ COLUMNS = (
     ("redeliveries", "Redelivered", "n"),
     ("sent", "Sent (UTC)", ""),
 )
-"""Each column: the key of its order, its title, and its class; without a key it is not sorted by."""
+"""Each column: its sort key, title and class; a column without a key cannot be sorted."""
 
 
 def choice_of(visit: Visit) -> MessageChoice:
-    """Return the messages that a page is asked for."""
+    """Return the selection of messages that a page requests."""
     return MessageChoice(
         ids=tuple(visit.form.get("id", ())) or None,
         selector=visit.text("selector").strip() or None,
@@ -53,9 +52,9 @@ def choice_of(visit: Visit) -> MessageChoice:
 
 
 def asked_of(visit: Visit) -> dict[str, str]:
-    """Return what the links of a page have to keep.
+    """Return the parameters that the links of a page must keep.
 
-    :raises NotARequest: it is sorted by something else
+    :raises NotARequest: the sort key is unknown
     """
     sort, order = visit.text("sort"), visit.text("order")
     if sort and sort not in _KEYS:
@@ -69,7 +68,7 @@ def asked_of(visit: Visit) -> dict[str, str]:
 
 
 async def messages_of(visit: Visit, source: ConsoleSource, queue: Destination) -> dict[str, Any]:
-    """Return the page of messages that was asked for, with what its template needs.
+    """Return the requested page of messages, as the context of its template.
 
     :raises StoreError: the queue cannot be read, or the selector is invalid
     """
@@ -98,11 +97,10 @@ async def messages_of(visit: Visit, source: ConsoleSource, queue: Destination) -
 
 
 def _sorted_note(page: MessagePage, *, is_first: bool, is_filtered: bool) -> str:
-    """Return what of the queue is sorted."""
-    count = counted(len(page.messages), "message")
-    what = f"{count} that match" if is_filtered else count
+    """Return a note about the sorted part of the queue."""
+    what = counted(len(page.messages), "matching message" if is_filtered else "message")
     if is_first and page.next is None and not page.transient:
-        return f"Sorted: all of the queue, {what}."
+        return f"Sorted: the whole queue, {what}."
     where = "the first" if is_first else "the next"
     matching = f", {what}" if is_filtered else ""
     return f"Sorted: only {where} {counted(page.seen, 'message')} of the queue{matching}."

@@ -1,4 +1,4 @@
-"""The console under ``/console``: its pages, and operations after a page that asks to confirm them."""
+"""The console under ``/console``: its pages, and operations after a confirmation."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.stream_health import StreamHealth
 
 _MOST_COUNTED = 100
-"""Durable subscriptions whose pending messages are counted for a page."""
+"""The most durable subscriptions whose pending messages are counted for a page."""
 _LARGEST = 10
-"""Dead letter queues on their page."""
+"""The most dead letter queues on their page."""
 
 
 class Console:
     """The pages of one source.
 
-    :param management: what operations go through; None for a source that is only looked at
-    :param shared: the queues that processes share; None where a broker serves
-    :param schema: looks at the schema of the database
-    :param master: finds the master while this broker does not serve
+    :param management: runs operations; None for a read-only source
+    :param shared: the shared queues; None for a broker
+    :param schema: reads the schema of the database
+    :param master: finds the master while this broker is not serving
     """
 
     def __init__(
@@ -192,9 +192,9 @@ class Console:
     def _charts(
         self, visit: Visit, name: Destination | None = None, *, is_topic: bool = False, size: int = 0
     ) -> dict[str, Any]:
-        """Return the charts of a page in the span that was asked for.
+        """Return the charts of a page in the requested span.
 
-        :param size: the messages that wait now
+        :param size: the number of messages now
         """
         history, chosen = self._history, visit.text("span") or "hour"
         if chosen not in SPANS:
@@ -204,7 +204,7 @@ class Console:
             (label, history.shown(kind, span, name), history.rate(kind, name))
             for label, kind in (("in", ENQUEUED), ("out", DEQUEUED))
         ]
-        charts = [chart("Messages a second", span, lines[:1] if is_topic else lines, is_rate=True)]
+        charts = [chart("Messages per second", span, lines[:1] if is_topic else lines, is_rate=True)]
         if not is_topic:
             charts.append(
                 chart("Messages waiting", span, [("messages", history.shown(SIZE, span, name), size)])
@@ -297,9 +297,9 @@ class Console:
     async def _gone(
         self, visit: Visit, queue: Destination, wanted: str, error: MessageNotFound
     ) -> web.Response:
-        """Answer with what is recorded of a message that its queue does not have.
+        """Answer with the records of a message that is no longer in its queue.
 
-        :raises MessageNotFound: nothing is
+        :raises MessageNotFound: there are none
         """
         left = await self._source.removals(MessageId.parse(wanted))
         if not left:
@@ -327,7 +327,8 @@ class Console:
         return await self._show(visit, "subscribers.html", clients=clients, **page)
 
     async def _subscriptions(self) -> list[SubscriptionView]:
-        """Return subscriptions with what is pending, unless there are too many to count it for each page."""
+        """Return subscriptions with their pending messages, unless there are too many to count for each
+        page."""
         views = await self._source.subscriptions()
         if sum(view.name is not None for view in views) > _MOST_COUNTED:
             return views
@@ -365,7 +366,7 @@ class Console:
     async def _scheduled(self, visit: Visit) -> web.Response:
         number = visit.number("page", least=1, most=1 << 31) or 1
         found: dict[str, Any] = {"total": None, "scheduled": []}
-        error = "scheduled messages are seen on the pages of their broker"
+        error = "scheduled messages are on the console of their broker"
         if self._management is not None:
             try:
                 found = self._management.scheduled.listed(offset=(number - 1) * ROWS, limit=ROWS)
@@ -397,16 +398,16 @@ class Console:
         return await self._show(visit, "log.html", lines=lines, search=search)
 
     async def _body(self, visit: Visit) -> web.Response:
-        """Answer the body of a message as a file."""
+        """Answer with the body of a message as a file."""
         message = await self._source.message(visit.destination(), visit.text("id"))
         return download(*body_file(message))
 
     async def _export(self, visit: Visit) -> web.StreamResponse:
-        """Answer messages as lines of JSON: those that are chosen, or all with a selector."""
+        """Answer with messages as lines of JSON: the selected ones, or all that match a selector."""
         name = visit.destination()
         choice = choice_of(visit)
         if visit.text("chosen") and choice.ids is None:
-            raise NotARequest("no message is chosen; go back, and choose some")
+            raise NotARequest("no message is selected; go back and select some")
         return await exported(visit, self._source, name, choice)
 
     async def _transactions(self, visit: Visit) -> web.Response:
@@ -440,7 +441,7 @@ class Console:
         return await self._show(visit, "database.html", checkup=checkup, figures=FIGURES)
 
     async def _state(self, visit: Visit) -> web.Response:
-        """Answer the script of a page that does not renew itself."""
+        """Answer the script of a page that is not live."""
         return await self._show(visit, "state.html")
 
     async def _claims(self, shared: SharedQueues, visit: Visit) -> web.Response:

@@ -15,7 +15,7 @@ from jdbcstore.broker.management.texts import counted, duration, moment, number,
 from jdbcstore.message.destination import Destination
 
 ROOT = "/console"
-"""The path under which everything is."""
+"""The path of the console."""
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -26,14 +26,14 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""No script, style, picture or frame comes from elsewhere, and none is in a page itself."""
+"""Scripts, styles, pictures and frames come only from this server, and are never inline."""
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _SYMBOLS = {number: 0x2400 + number for number in range(32) if chr(number) not in "\n\t"} | {127: 0x2421}
 """Visible signs of control characters."""
 
 
 class Static:
-    """The static files, which were read once; the name of each has a part of its hash as a version."""
+    """The static files, read once; the name of each contains a part of its hash as a version."""
 
     def __init__(self) -> None:
         folder = files(__package__) / "static"
@@ -47,7 +47,7 @@ class Static:
     def answer(self, name: str) -> web.Response:
         """Return a file.
 
-        :raises web.HTTPNotFound: there is none of this name
+        :raises web.HTTPNotFound: no file has this name
         """
         data = self._files.get(name)
         if data is None:
@@ -58,7 +58,7 @@ class Static:
 
 
 class Renderer:
-    """Makes pages of templates; everything that is put into one is escaped."""
+    """Renders pages from templates; all inserted values are escaped."""
 
     def __init__(self, static: Static) -> None:
         self._environment = Environment(
@@ -83,7 +83,7 @@ class Renderer:
         }
 
     def page(self, template: str, context: Mapping[str, Any], *, status: int = 200) -> web.Response:
-        """Return a page, which no browser keeps."""
+        """Return a page, which browsers do not cache."""
         text = self._environment.get_template(template).render(context)
         # A name or a body may have half of a surrogate pair.
         body = text.encode("utf-8", "backslashreplace")
@@ -92,19 +92,19 @@ class Renderer:
 
 
 def url(path: str = "", **query: Any) -> str:
-    """Return the address of a page; what is None is left out."""
+    """Return the address of a page; parameters that are None are omitted."""
     given = [(name, value) for name, value in query.items() if value not in (None, "")]
     text = urlencode(given, quote_via=quote, errors="replace", doseq=True)
     return f"{ROOT}{f'/{path}' if path else ''}{f'?{text}' if text else ''}"
 
 
 def visible(value: object) -> str:
-    """Return a string with signs in the place of control characters; it is not escaped yet."""
+    """Replace control characters by visible signs; the result is not escaped yet."""
     return str(value).translate(_SYMBOLS)
 
 
 def sentence(text: str) -> str:
-    """Return a string that begins with a capital letter."""
+    """Capitalize the first letter of a string."""
     return text[:1].upper() + text[1:]
 
 

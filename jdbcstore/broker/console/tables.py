@@ -1,4 +1,4 @@
-"""Tables of the console: their columns, which lines of them are wanted, and their pages."""
+"""Tables of the console: columns, search, order and pages."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ T = TypeVar("T")
 def listed(
     visit: Visit, views: Sequence[T], columns: Sequence[tuple[str, str, str]], said: Callable[[T], str]
 ) -> dict[str, Any]:
-    """Return the page of a list that was asked for, with what its template needs.
+    """Return the requested page of a list, as the context of its template.
 
-    :param said: the text of a view that is searched
-    :raises NotARequest: the conditions, the column or the number of the page are not understood
+    :param said: returns the text of a view to search
+    :raises NotARequest: the conditions, the column or the page number is invalid
     """
     search, where = visit.text("search"), visit.text("where")
     sort, is_descending = visit.text("sort") or columns[0][0], visit.text("order") == "desc"

@@ -1,4 +1,4 @@
-"""Visits: requests that are allowed, their forms and tokens, and the notices that they leave."""
+"""Visits: allowed requests, their forms and tokens, and notices for the next page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jdbcstore.config.users import BROWSE, MANAGE, ROLES
 from jdbcstore.message.destination import Destination, DestinationKind
 
 MAX_FORM = 1024 * 1024
-"""Bytes of a form at most."""
+"""The most bytes of a form."""
 _MOST_FIELDS = 2000
 _BODY_TIMEOUT = 30.0
 _MOST_NOTICES = 200
@@ -31,7 +31,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request that is allowed."""
+    """An allowed request."""
 
     request: web.Request
     actor: Actor
@@ -46,25 +46,25 @@ class Visit:
     def number(self, name: str, *, least: int, most: int) -> int | None:
         """Return an integer.
 
-        :raises NotARequest: it is something else
+        :raises NotARequest: it is not an integer
         """
         return Fields({name: self.text(name).strip() or None}).number(name, least=least, most=most)
 
     def destination(self, kind: DestinationKind = DestinationKind.QUEUE, name: str = "name") -> Destination:
         """Return the queue or topic of a name.
 
-        :raises NotARequest: there is none
+        :raises NotARequest: the name is missing
         :raises InvalidDestination: it is not a name
         """
         text = self.text(name)
         if not text:
-            raise NotARequest("the address has no name; go back, and choose a destination")
+            raise NotARequest("the address has no name; go back and select a destination")
         return Destination(kind, text)
 
     def came_from(self, default: str) -> str:
         """Return the page that a form was opened from, with its search and position.
 
-        :param default: for a browser that does not say, or a page that a message may not be on any more
+        :param default: for a browser that does not send it, or a page that may no longer have the message
         """
         try:
             parts = urlsplit(self.text("back") or self.request.headers.get("Referer", ""))
@@ -93,9 +93,10 @@ class Visit:
 
 
 class Door:
-    """Lets requests in: by the rules of the management, and forms by a token of their user.
+    """Admits requests by the rules of the management, and forms by a token of their user.
 
-    A page of another site may link here, but neither embed a page, nor send a form: it cannot read the token.
+    A page of another site may link here, but cannot embed a page or send a form, because it cannot read the
+    token.
     """
 
     def __init__(self, guard: Guard) -> None:
@@ -103,24 +104,29 @@ class Door:
         self._key = secrets.token_bytes(32)
 
     async def visit(self, request: web.Request, role: str) -> Visit:
-        """Return the visit of someone who has a role.
+        """Return the visit of a user with a role.
 
-        :raises web.HTTPException: it is refused
+        :raises web.HTTPException: the request is rejected
         :raises NotARequest: the form cannot be read
         """
         site, mode = request.headers.get("Sec-Fetch-Site"), request.headers.get("Sec-Fetch-Mode")
         is_read = request.method in ("GET", "HEAD")
         if site in ("cross-site", "same-site") and not (is_read and mode == "navigate"):
-            raise self._guard.refused(request, "a page of another site may not ask", header="Sec-Fetch-Site")
+            raise self._guard.refused(
+                request, "requests from pages of other sites are not allowed", header="Sec-Fetch-Site"
+            )
         actor, own = await self._guard.identify(request, role)
         text = request.rel_url.raw_query_string if is_read else await self._body(request)
         try:
             form = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
         except ValueError:
-            raise NotARequest("the form has too many fields; choose fewer messages") from None
+            raise NotARequest("the form has too many fields; select fewer messages") from None
         found = Visit(request, actor, own, form)
         if not is_read and not hmac.compare_digest(found.text("token").encode(), self.token(actor).encode()):
-            text = "the form is of an earlier start of the broker: reload its page, and send it again"
+            text = (
+                "the broker was restarted since this form was opened: reload the page, and send the form "
+                "again"
+            )
             raise self._guard.refused(request, text)
         return found
 
@@ -131,7 +137,7 @@ class Door:
             async with asyncio.timeout(_BODY_TIMEOUT):
                 return (await request.read()).decode(errors="replace")
         except TimeoutError:
-            raise NotARequest("the form did not arrive in time; send it at once") from None
+            raise NotARequest("the form did not arrive in time; send it without pauses") from None
 
     def token(self, actor: Actor) -> str:
         """Return the CSRF token of a user's forms, which is valid in this process."""
@@ -139,7 +145,7 @@ class Door:
 
 
 class VisitNotices:
-    """Results of operations, each shown once on the next page; the latest ones are kept."""
+    """Results of operations, each shown once on the next page; only the latest are kept."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[str, tuple[str, str]] = OrderedDict()
@@ -153,7 +159,7 @@ class VisitNotices:
         return key
 
     def take(self, actor: Actor, key: str) -> str | None:
-        """Return the text of a key, once."""
+        """Return the text of a key, and forget it."""
         user, text = self._texts.get(key, (None, None))
         if user != actor.user:
             return None

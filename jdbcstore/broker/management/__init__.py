@@ -1,4 +1,4 @@
-"""The management of a broker while it serves: views, operations, and the audit log."""
+"""The management of a running broker: views, operations, and the audit log."""
 
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.management import Management

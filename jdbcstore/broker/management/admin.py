@@ -1,4 +1,4 @@
-"""The pages of ActiveMQ's console that programs read: ``queues.jsp``, ``topics.jsp``, ``subscribers.jsp``."""
+"""ActiveMQ's console pages for programs: ``queues.jsp``, ``topics.jsp``, ``subscribers.jsp``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jdbcstore.broker.management.reading import Views
 from jdbcstore.config.users import VIEW
 
 _CONTROL = dict.fromkeys(range(32)) | dict.fromkeys((0xFFFE, 0xFFFF))
-"""Characters that XML cannot have."""
+"""Characters that XML does not allow."""
 
 
 class AdminPages:
-    """The pages of one broker, as Telegraf and netdata read them."""
+    """The pages of one broker, for Telegraf and netdata."""
 
     def __init__(self, views: Views, guard: Guard) -> None:
         self._views = views
@@ -47,7 +47,7 @@ class AdminPages:
         return _page(page)
 
     async def _subscribers(self, request: web.Request) -> web.Response:
-        """Answer with those of topics that are durable, as ActiveMQ does."""
+        """Answer with the durable subscriptions of topics, like ActiveMQ."""
         await self._guard.admit(request, VIEW)
         page = Element("subscribers")
         for view in await self._views.subscriptions(pending=True):

@@ -1,6 +1,6 @@
-"""Alarms: what an operator should look at first, and what to do about it.
+"""Alarms: problems of a broker, with advice.
 
-Each is also one of the alerts of docs/monitoring/alerts.yml, which Prometheus evaluates over the metrics.
+Each is also an alert in docs/monitoring/alerts.yml, which Prometheus evaluates over the metrics.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _FULL = 0.8
 _FREE = 0.1
 _TEN_MINUTES = 60
 _NAMED = 3
-_DROP = "look at the program; drop its connection, and its messages go to others"
+_DROP = "check the program; dropping its connection sends its messages to other consumers"
 _BACKLOG = 1000
-"""Messages of a queue from which on its growth matters."""
+"""The number of messages from which a queue's growth matters."""
 _GROWTH = 1.2
 _STREAM_RULES = {
     STOPPED: "JdbcstoreStreamStopped",
@@ -46,34 +46,34 @@ _OLD = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Something that is wrong."""
+    """A problem."""
 
     rule: str
-    """The alert of Prometheus for the same."""
+    """The corresponding alert of Prometheus."""
     level: str
     text: str
-    """In words of ours."""
+    """The text, which never comes from users."""
     help: str
-    """The next step of an operator."""
+    """The advice."""
     names: tuple[str, ...] = ()
-    """The destinations that it is about, the first ones."""
+    """The first affected destinations."""
     more: int = 0
-    """The number of others."""
+    """The number of other affected destinations."""
     after: str = ""
     """The sentence about the destinations, after their names."""
     page: str | None = None
-    """The page that shows more."""
+    """The page with details."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """All that alarms are about, as it was at one moment."""
+    """The input of alarms at one moment."""
 
     broker: BrokerView
     lock: MastershipView
     now_ms: int
     folders: Iterable[Path] = ()
-    """The folders whose disks are watched."""
+    """The folders whose disks are monitored."""
     history: CounterHistory
     views: Sequence[DestinationView] = ()
     dead: Iterable[Destination] = ()
@@ -83,9 +83,9 @@ class Watched:
     in_doubt: Sequence[TransactionView] = ()
     """The prepared transactions."""
     slow_clients: Sequence[str] = ()
-    """Clients that do not read what they are sent."""
+    """Clients that do not read their messages."""
     slow_consumers: Sequence[SubscriptionView] = ()
-    """Consumers that have had messages for long, and acknowledge none."""
+    """Consumers that have held messages for long without acknowledging any."""
     journal: JournalState | None = None
     streams: Sequence[StreamHealth] = ()
     """The streams of journals."""
@@ -94,14 +94,17 @@ class Watched:
 
 
 def alarms(now: Watched) -> Iterator[Alarm]:
-    """Yield all that is wrong, the worst first."""
+    """Yield all alarms, the most severe first."""
     if now.lock.lost is not None:
-        help_ = "look at the log and the database; another broker may be the master, or this one waits for it"
+        help_ = (
+            "check the log and the database; another broker may be the master, or this one is "
+            "waiting for the lock"
+        )
         yield Alarm("JdbcstoreNoMaster", BAD, f"The lock is lost: {now.lock.lost}", help_, page="broker")
     if now.broker.obstacle is not None:
         if not now.broker.is_slave:
-            text = f"The broker does not serve: {now.broker.obstacle}"
-            yield Alarm("JdbcstoreNoMaster", BAD, text, "look at its log, and run jdbcstore doctor")
+            text = f"The broker is not serving: {now.broker.obstacle}"
+            yield Alarm("JdbcstoreNoMaster", BAD, text, "check its log, and run jdbcstore doctor")
         return
     for one in () if now.checkup is None else now.checkup.diagnoses:
         text = f"The database: {one.name}. {one.text}"
@@ -114,8 +117,8 @@ def alarms(now: Watched) -> Iterator[Alarm]:
         yield Alarm(
             "JdbcstoreInDoubt",
             WARNING,
-            f"{what} in doubt: prepared, and not decided",
-            "start their transaction manager again; if it never returns, decide them here",
+            f"{what} prepared, but neither committed nor rolled back",
+            "restart the transaction manager; only if it never returns, commit or roll back here",
             page="transactions",
         )
     dead = {str(name) for name in now.dead}
@@ -125,11 +128,13 @@ def alarms(now: Watched) -> Iterator[Alarm]:
     if now.slow_clients:
         names = now.slow_clients
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        does = "client does" if len(names) == 1 else "clients do"
+        does = (
+            "client does not read its messages" if len(names) == 1 else "clients do not read their messages"
+        )
         yield Alarm(
             "JdbcstoreSlowClient",
             WARNING,
-            f"{len(names):,} {does} not read what is sent:",
+            f"{len(names):,} {does}:",
             _DROP,
             after=", ".join(names[:_NAMED]) + more,
             page="connections",
@@ -142,7 +147,7 @@ def _of_slow_consumers(slow: Sequence[SubscriptionView]) -> Iterator[Alarm]:
         what = "consumer has" if len(slow) == 1 else "consumers have"
         yield from _about(
             "JdbcstoreSlowConsumer",
-            f"{len(slow):,} {what} had messages for {duration(longest)} without acknowledging any, of",
+            f"{len(slow):,} {what} held messages for {duration(longest)} without acknowledging any, from",
             _DROP,
             sorted({one.destination for one in slow}),
             page="subscribers",
@@ -157,13 +162,13 @@ def _of_space(broker: BrokerView, folders: Iterable[Path]) -> Iterator[Alarm]:
             continue
         if usage.free < _FREE * usage.total:
             text = f"The disk of {folder} has only {100 * usage.free // usage.total} % free"
-            yield Alarm("JdbcstoreDiskLow", BAD, text, "make room, or move the folder to a larger disk")
+            yield Alarm("JdbcstoreDiskLow", BAD, text, "free space, or move the folder to a larger disk")
     for used, limit, what, rule in (
         (broker.memory_used, broker.memory_limit, "memory_limit", "JdbcstoreMemoryFull"),
         (broker.temp_used, broker.temp_limit, "temp_limit", "JdbcstoreTemporaryFilesFull"),
     ):
         if limit and used > _FULL * limit:
-            text = f"{100 * used // limit} % of {what} are used: producers have to wait when it is full"
+            text = f"{100 * used // limit} % of {what} is used; when it is full, producers must wait"
             yield Alarm(rule, WARNING, text, f"add consumers to the largest queues, or raise {what}")
 
 
@@ -172,15 +177,18 @@ def _of_journal(journal: JournalState | None) -> Iterator[Alarm]:
         return
     if journal.failure is not None:
         text = f"The last checkpoint of the journal failed: {journal.failure}"
-        help_ = "mend the database; the journal keeps everything until then, and tries again"
+        help_ = "fix the database; the journal keeps everything and retries"
         yield Alarm("JdbcstoreCheckpointFailed", BAD, text, help_, page="broker")
     if journal.pending_bytes > _FULL * journal.memory_limit:
         share = 100 * journal.pending_bytes // journal.memory_limit
-        text = f"The journal is full to {share} %: the database is behind, and writers wait when it is full"
-        yield Alarm("JdbcstoreJournalFull", WARNING, text, "look at the database", page="broker")
+        text = (
+            f"The journal is {share} % full because the database is behind; when it is full, writers "
+            "must wait"
+        )
+        yield Alarm("JdbcstoreJournalFull", WARNING, text, "check the database", page="broker")
     if journal.refused:
-        text = f"The database has refused {counted(journal.refused, 'message')} of the journal"
-        help_ = "list them with jdbcstore journal refused, and say what becomes of them"
+        text = f"The database rejected {counted(journal.refused, 'message')} of the journal"
+        help_ = "list them with jdbcstore journal refused, then retry or drop them"
         yield Alarm("JdbcstoreMessagesRefused", WARNING, text, help_, page="broker")
 
 
@@ -198,7 +206,7 @@ def _of_dead_letters(now: Watched) -> Iterator[Alarm]:
             grown[str(name)] = growth, now.history.since(ENQUEUED, name, _TEN_MINUTES)
     total = sum(growth for growth, _ in grown.values())
     first = max((since for _, since in grown.values()), default=0)
-    if not grown:  # in a queue without a history of its own
+    if not grown:  # in a queue without its own history
         total = now.history.growth(DEAD, samples=_TEN_MINUTES)
         first = now.history.since(DEAD, samples=_TEN_MINUTES)
     if total > 0:
@@ -206,7 +214,7 @@ def _of_dead_letters(now: Watched) -> Iterator[Alarm]:
         yield from _about(
             "JdbcstoreDeadLetters",
             f"{counted(int(total), 'dead letter')} since {when} UTC" + (" in" if grown else ""),
-            "look at their reasons, mend the consumers, and retry the messages",
+            "check the reasons, fix the consumers, and retry the messages",
             list(grown),
             page="dead-letters",
         )
@@ -217,7 +225,7 @@ def _of_backlogs(now: Watched, views: Sequence[DestinationView]) -> Iterator[Ala
     yield from _about(
         "JdbcstorePaused",
         "",
-        "resume it when its consumers are mended",
+        "resume it when its consumers work again",
         [view.name for view in paused],
         f"is paused{_since(paused[0])}" if paused else "",
         "are paused",
@@ -227,7 +235,7 @@ def _of_backlogs(now: Watched, views: Sequence[DestinationView]) -> Iterator[Ala
     yield from _about(
         "JdbcstoreNoConsumer",
         "",
-        "start its consumers; if nobody wants it, move or purge it",
+        "start consumers; if the messages are not needed, move or purge them",
         [view.name for view in alone],
         "has messages but no consumer",
         "have messages but no consumer",
@@ -243,7 +251,7 @@ def _of_backlogs(now: Watched, views: Sequence[DestinationView]) -> Iterator[Ala
             "JdbcstoreGrowingBacklog",
             WARNING,
             "",
-            "add consumers, or look at what slows them down",
+            "add consumers, or find the cause of their slowness",
             (view.name,),
             after=f"grows by {rate(slope)}, and has {counted(view.size or 0, 'message')}",
         )
@@ -253,7 +261,7 @@ def _of_backlogs(now: Watched, views: Sequence[DestinationView]) -> Iterator[Ala
         yield from _about(
             "JdbcstoreBacklog",
             f"Messages are up to {duration(max(filter(None, old.values())))} old in",
-            "add consumers; look for messages that none of their selectors wants",
+            "add consumers; look for messages that match no selector",
             list(old),
         )
 
@@ -263,7 +271,7 @@ def _is_old(view: DestinationView) -> bool:
 
 
 def _since(view: DestinationView) -> str:
-    """Return who has paused a queue, and when."""
+    """Return the user who paused a queue, and the time."""
     if view.paused_since_ms is None:
         return ""
     by = f" by {view.paused_by}" if view.paused_by else ""
@@ -271,7 +279,7 @@ def _since(view: DestinationView) -> str:
 
 
 def _slope(sizes: Sequence[float]) -> float | None:
-    """Return by how many messages a second a queue grows; None if it does not, for ten minutes."""
+    """Return the growth of a queue in messages per second; None unless it has grown for ten minutes."""
     before, between, now = (sizes[-at] for at in (_TEN_MINUTES + 1, _TEN_MINUTES // 2 + 1, 1))
     if any(map(isnan, (before, between, now))) or not (before < between and now > _GROWTH * before):
         return None

@@ -32,7 +32,7 @@ class Actor:
 
 @contextmanager
 def audited(clock: Clock, actor: Actor, name: str, **details: Any) -> Iterator[dict[str, Any]]:
-    """Log an operation when it ends; what is added to the dictionary is its result."""
+    """Log an operation when it ends; entries added to the dictionary are its result."""
     line: dict[str, Any] = {
         "time_ms": clock.now_ms(),
         "operation": name,
@@ -50,7 +50,7 @@ def audited(clock: Clock, actor: Actor, name: str, **details: Any) -> Iterator[d
 
 
 def log_refused(actor: Actor, what: str, why: str) -> None:
-    """Log a request that was refused before it became an operation, such as a wrong login."""
+    """Log a request that was rejected before it became an operation, such as a wrong login."""
     line = {
         "time_ms": time.time_ns() // 1_000_000,
         "operation": "refused",
@@ -63,7 +63,7 @@ def log_refused(actor: Actor, what: str, why: str) -> None:
 
 
 class Audit:
-    """The audit log around each operation. Neither bodies, properties nor passwords are ever in it."""
+    """The audit log around each operation. It never contains bodies, properties or passwords."""
 
     def __init__(self, clock: Clock, master: CurrentMaster) -> None:
         self._clock = clock
@@ -71,9 +71,9 @@ class Audit:
 
     @contextmanager
     def operation(self, actor: Actor, name: str, **details: Any) -> Iterator[tuple[Engine, dict[str, Any]]]:
-        """Log an operation on the engine, as :func:`audited` does.
+        """Log an operation on the engine, like :func:`audited`.
 
-        :raises NotMaster: the broker does not serve, which is logged, too
+        :raises NotMaster: the broker is not serving, which is logged too
         """
         with audited(self._clock, actor, name, **details) as line:
             yield self._master.engine(), line
@@ -81,7 +81,7 @@ class Audit:
     def on_messages(
         self, actor: Actor, name: str, queue: Destination, choice: MessageChoice, **details: Any
     ) -> AbstractContextManager[tuple[Engine, dict[str, Any]]]:
-        """Log an operation on some messages of a queue, as :meth:`operation` does."""
+        """Log an operation on some messages of a queue, like :meth:`operation`."""
         return self.operation(
             actor,
             name,

@@ -11,7 +11,7 @@ from jdbcstore.broker.topics.topic import Topic
 
 
 class Baselines:
-    """The counters of destinations and of the whole broker as they were when they were last reset."""
+    """The counters of destinations and of the whole broker at their last reset."""
 
     def __init__(self) -> None:
         self._before: WeakKeyDictionary[Queue | Topic | Engine, Counters] = WeakKeyDictionary()
@@ -22,18 +22,18 @@ class Baselines:
         return counters if before is None else counters.since(before)
 
     def reset(self, destination: Queue | Topic) -> None:
-        """Begin the counters of a queue or topic at 0 again."""
+        """Reset the counters of a queue or topic."""
         self._before[destination] = destination.counters.since(Counters())
 
     def reset_all(self, engine: Engine) -> None:
-        """Begin all counters at 0 again."""
+        """Reset all counters."""
         self._before[engine] = total_of(engine)
         for destination in engine.destinations.values():
             self.reset(destination)
 
 
 def total_of(engine: Engine) -> Counters:
-    """Return the counters of all destinations together, those that have ended included."""
+    """Return the sum of the counters of all destinations, including ended ones."""
     total = engine.destinations.forgotten.since(Counters())
     for destination in engine.destinations.values():
         total.add(destination.counters)

@@ -1,4 +1,4 @@
-"""Object names of MBeans, as ActiveMQ writes them, and patterns of such names."""
+"""Object names of ActiveMQ's MBeans, and patterns of such names."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from jdbcstore.errors import StoreError
 DOMAIN = "org.apache.activemq"
 _ESCAPED = re.compile(r'[:\\*?,="]')
 _LONGEST = 4_000
-"""Characters of a name or a pattern."""
+"""The most characters of a name or a pattern."""
 _LONGEST_PATTERN = 300
-"""Characters of one value with wildcards: what is compiled takes many times its size, and is cached."""
+"""The most characters of one value with wildcards, because its compiled form is much larger, and cached."""
 
 Keys = frozenset[tuple[str, str]]
 """The keys of a name, in any order."""
 
 
 class NoSuchBean(StoreError, LookupError):
-    """There is no MBean of this name."""
+    """No MBean has this name."""
 
 
 class NotABeanName(StoreError, ValueError):
-    """This is not an object name."""
+    """The string is not an object name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,11 +35,11 @@ class BeanName:
     domain: str
     keys: Mapping[str, str]
     more: bool = False
-    """Whether it also matches names with more keys: it ends with ``,*``."""
+    """Whether it also matches names with more keys, because it ends with ``,*``."""
 
     @classmethod
     def parse(cls, text: str) -> BeanName:
-        """Return the name of this string.
+        """Parse an object name.
 
         :raises NotABeanName: it is not one
         """
@@ -93,7 +93,7 @@ class BeanName:
 
     @property
     def registered_keys(self) -> str:
-        """Its keys in ActiveMQ's order, by which tools build their trees."""
+        """Its keys in ActiveMQ's order, which tools use to build their trees."""
         return ",".join(f"{key}={value}" for key, value in self.keys.items())
 
     def __str__(self) -> str:
@@ -109,5 +109,5 @@ def _matcher(pattern: str) -> Callable[[str], object]:
 
 
 def escaped(text: str) -> str:
-    """Return a key's value, as ActiveMQ writes what object names cannot have."""
+    """Escape a key's value like ActiveMQ, for characters that object names cannot contain."""
     return _ESCAPED.sub("_", text)

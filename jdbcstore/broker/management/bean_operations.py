@@ -1,4 +1,4 @@
-"""The operations of ActiveMQ's MBeans, by its names: most are one of :data:`jdbcstore.broker.operations`."""
+"""The operations of ActiveMQ's MBeans; most are operations of :mod:`jdbcstore.broker.operations`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from jdbcstore.message.openwire.pieces import body_in_pieces
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, plain
 
 _PREVIEW = 255
-"""Bytes of a body that are shown, as in ActiveMQ."""
+"""The most bytes of a body that are shown, as in ActiveMQ."""
 Attributes = dict[str, Any]
 
 
 class ReadBeans(Protocol):
-    """The MBeans as they are, for operations on one of them."""
+    """Access to the MBeans, for operations on one of them."""
 
     async def view(self, name: BeanName) -> DestinationView: ...
 
@@ -46,9 +46,9 @@ class BeanCall:
     name: BeanName
     actor: Actor
     given: Sequence[Any]
-    """Its arguments, as many as it has parameters."""
+    """Its arguments, one for each parameter."""
     new_id: Callable[[], MessageId]
-    """Makes the id of a message that is sent."""
+    """Makes the id of a sent message."""
 
     async def destination(self) -> Destination:
         """Return the queue or topic of the MBean.
@@ -65,7 +65,7 @@ class JavaParameter:
     kind: str
     name: str
     argument: str = ""
-    """The argument of an operation on messages that it is, or the field of their choice."""
+    """The corresponding argument of an operation on messages, or the field of the selection."""
     read: Callable[[Any], Any] = str
 
 
@@ -89,7 +89,7 @@ def _selector(value: Any) -> str | None:
 
 
 def _limit(value: Any) -> int | None:
-    """Return a number of messages; ActiveMQ takes 0 and -1 for no limit."""
+    """Return a number of messages; for ActiveMQ, 0 and -1 mean no limit."""
     try:
         number = int(value)
     except (TypeError, ValueError):
@@ -111,7 +111,7 @@ _COMPOSITES = f"[L{_COMPOSITE};"
 def _on_destination(
     name: str, parameters: tuple[JavaParameter, ...], returns: str, operation: str
 ) -> BeanOperation:
-    """Return an operation of :data:`OPERATIONS` on a queue or topic, by ActiveMQ's name."""
+    """Return an operation of :data:`OPERATIONS` on a queue or topic under ActiveMQ's name."""
     row = OPERATIONS[operation]
     named = {parameter.name for parameter in row.parameters}
 
@@ -134,7 +134,7 @@ def _on_destination(
 
 
 def message_attributes(message: Message) -> Attributes:
-    """Return a message as ``browse()`` shows it.
+    """Return the attributes of a message for ``browse()``.
 
     :raises CorruptMessage: its properties or its body cannot be decoded
     """
@@ -369,7 +369,7 @@ def operations_of(name: BeanName) -> tuple[BeanOperation, ...]:
 
 
 def described(attributes: Attributes, operations: tuple[BeanOperation, ...]) -> dict[str, Any]:
-    """Return an MBean as ``list`` shows it, not to be changed: it is the same for all of a kind."""
+    """Describe an MBean for ``list``. All MBeans of a kind share the result, so do not change it."""
     return _described(tuple((name, _java_type(value)) for name, value in attributes.items()), operations)
 
 

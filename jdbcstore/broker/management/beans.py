@@ -1,6 +1,6 @@
-"""The MBeans of ActiveMQ, by its names, with the attributes that management tools ask for.
+"""ActiveMQ's MBeans, with the attributes that management tools read.
 
-Attributes of features that this broker does not have are absent, rather than invented.
+Attributes of features that this broker does not have are absent instead of invented.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from jdbcstore.message.destination import Destination, DestinationKind
 
 _Read = TypeVar("_Read")
 _AT_ONCE = 100
-"""MBeans that are read before the broker goes on with other work."""
+"""MBeans read before the broker continues with other work."""
 
 
 def _once(
     read: Callable[[Beans], Awaitable[_Read]],
 ) -> Callable[[Beans], Coroutine[Any, Any, _Read]]:
-    """Have a method read once for all requests of a list: each of thousands of MBeans needs it."""
+    """Cache a method for all requests of a list, because each of thousands of MBeans needs it."""
 
     async def known(beans: Beans) -> _Read:
         name = read.__name__
@@ -46,17 +46,17 @@ def _once(
 
 @dataclass(eq=False, repr=False)
 class Beans:
-    """The MBeans of one broker, as they were when each was read first."""
+    """A snapshot of the MBeans of one broker; each is read once."""
 
     _seen: Views
     _broker: str
     """The name of the broker."""
     known: dict[str, Any] = field(default_factory=dict, init=False)
-    """Values that were read once, by the name of the method."""
+    """Cached values by the name of the method."""
     _read: dict[Keys, Attributes] = field(default_factory=dict, init=False)
     _described: dict[Keys, dict[str, Any]] = field(default_factory=dict, init=False)
     _has_looked: bool = field(default=False, init=False)
-    """Whether one destination was asked for: with the next one, all are read."""
+    """Whether one destination was already read alone; the next read reads all."""
 
     # Names
 
@@ -144,7 +144,7 @@ class Beans:
 
     @_once
     async def _views(self) -> dict[str, DestinationView]:
-        """Return all queues and topics by the names of their MBeans and by their own."""
+        """Return all queues and topics, by the names of their MBeans and by their own names."""
         named = await self._destinations()
         return {str(name): view for name, view in named} | {view.name: view for _, view in named}
 
@@ -161,7 +161,7 @@ class Beans:
         ]
 
     async def read_all(self, names: Sequence[BeanName]) -> dict[BeanName, Attributes]:
-        """Return the attributes of several MBeans, without those that have ended meanwhile.
+        """Return the attributes of several MBeans, without MBeans that have ended meanwhile.
 
         :raises StoreError: the store cannot be read
         """
@@ -195,7 +195,7 @@ class Beans:
         return attributes
 
     async def describe_all(self, names: Sequence[BeanName]) -> dict[BeanName, dict[str, Any]]:
-        """Several MBeans as ``list`` shows them, without those that have ended meanwhile.
+        """Describe several MBeans for ``list``, without MBeans that have ended meanwhile.
 
         :raises StoreError: the store cannot be read
         """
@@ -327,7 +327,7 @@ class Beans:
             "MemoryPercentUsage": _percent(view.memory_used, limit),
             "Subscriptions": (await self._consumers()).get(view.name, []),
         }
-        if view.is_topic:  # those that are durable and have no consumer, too
+        if view.is_topic:  # including durable subscriptions without a consumer
             attributes["ConsumerCount"] = len(attributes["Subscriptions"])
         else:
             attributes |= {"CursorMemoryUsage": view.memory_used, "Paused": view.is_paused}
@@ -409,7 +409,7 @@ def _percent(used: int, limit: int) -> int:
 
 
 def _spoken(seconds: float) -> str:
-    """Return a duration as ActiveMQ says it."""
+    """Format a duration like ActiveMQ."""
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= size:
             count, rest = divmod(int(seconds), size)

@@ -22,7 +22,7 @@ class BrokerOperations:
 
         :raises TransactionError: this is not an XID
         :raises TransactionNotFound: it is not prepared
-        :raises StoreError: it could not be ended, and stays in doubt
+        :raises StoreError: it could not be completed, and stays prepared
         """
         with self._audit.operation(actor, "commit", xid=xid) as (engine, _):
             await engine.commit_prepared(XATransactionId.parse(xid))
@@ -35,15 +35,17 @@ class BrokerOperations:
     def drop(self, actor: Actor, connection_id: str) -> None:
         """Close a client's connection; its unacknowledged messages are delivered again.
 
-        :raises MessageNotFound: there is none of this id
+        :raises MessageNotFound: no connection has this id
         """
         with self._audit.operation(actor, "drop_connection", connection=connection_id):
             served, _ = self._master.required()
             clients = [client for client in clients_of(served) if client.connection_id == connection_id]
             if not clients:
-                raise MessageNotFound(f"there is no connection {connection_id!r}; list them, and take an id")
+                raise MessageNotFound(
+                    f"there is no connection {connection_id!r}; list the connections for their ids"
+                )
             for client in clients:
-                client.abort("an administrator has closed it")
+                client.abort("an administrator closed the connection")
 
     async def cleanup(self, actor: Actor) -> OperationOutcome:
         """Remove topic messages that every durable subscription has acknowledged.
@@ -55,7 +57,7 @@ class BrokerOperations:
         return OperationOutcome(count=count)
 
     async def checkpoint(self, actor: Actor) -> None:
-        """Write the journal's contents to the database; does nothing without a journal.
+        """Write the journal's contents to the database; do nothing without a journal.
 
         :raises StoreError: the backing store failed
         """

@@ -14,20 +14,20 @@ from jdbcstore.util.clock import Clock
 from jdbcstore.util.stream_health import StreamHealth
 
 _PATIENCE = 2.0
-"""Seconds for which a page waits: a database that is sick may take long to say so."""
+"""Seconds for which a page waits, because an ailing database may answer slowly."""
 
 Run = Callable[[Callable[[], Checkup]], Awaitable[Checkup]]
 """Calls a function in a thread."""
 
 
 class Checkups:
-    """The last checkup, at most fifteen seconds old when it is asked for; used on one event loop."""
+    """The last checkup, at most fifteen seconds old when requested; used on one event loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._looks: Looks[Checkup] = Looks(clock, period=15.0, patience=_PATIENCE)
 
     async def of(self, store: object, run: Run) -> Checkup | None:
-        """Return what is wrong with the database of a store.
+        """Return the checkup of a store's database.
 
         None if the store has no database, or the first checkup takes more than two seconds.
         """
@@ -42,19 +42,20 @@ async def _examine(store: Examined, run: Run) -> Checkup:
             name="not examined",
             severity=WARNING,
             text=f"The state of the database could not be read: {error}",
-            cure="jdbcstore doctor, which says more",
+            cure="jdbcstore doctor",
         )
         return Checkup({}, (unknown,))
 
 
 class StreamLooks:
-    """The last look at the streams of a store, at most two seconds old; used on one event loop."""
+    """The last state of a store's streams, at most two seconds old; used on one event loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._looks: Looks[list[StreamHealth]] = Looks(clock, period=2.0, patience=5.0)
 
     async def of(self, store: object) -> list[StreamHealth]:
-        """Return what the servers of the streams say; nothing without one, or if they take five seconds."""
+        """Return the state of the streams from their servers; empty without streams, or after five seconds
+        without an answer."""
         if not isinstance(store, Streamed):
             return []
         return await self._looks.last(partial(_look, store)) or []
@@ -62,7 +63,7 @@ class StreamLooks:
 
 async def _look(store: Streamed) -> list[StreamHealth]:
     try:
-        # In a thread of its own kind: those of the broker read messages, and servers may not answer.
+        # In a separate pool, because servers may not answer and the broker's threads must read messages.
         return await asyncio.to_thread(store.streams)
-    except StoreError:  # it is closed meanwhile
+    except StoreError:  # the store was closed meanwhile
         return []

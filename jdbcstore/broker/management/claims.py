@@ -1,4 +1,4 @@
-"""The management of queues that processes share, where no broker serves the database."""
+"""The management of shared queues without a broker."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.shared_queues import HeldMessage, SharedNumbers
 
 _DETAILS = {"queue": "destination", "sequence": "message"}
-"""The names of values in the audit log, where they differ from those in the path."""
+"""The names of values in the audit log, if they differ from the names in the path."""
 
 
 class SharedQueues(Protocol):
-    """The queues that processes share, with a method for each row of operations; all may block."""
+    """The shared queues, with a method for each operation; all methods may block."""
 
     @property
     def may_change(self) -> bool:
-        """Whether operations can be done."""
+        """Whether operations are available."""
 
     def numbers(self, keyed: str | None = None) -> SharedNumbers:
         """Return the numbers of all queues and workers; with ``queue``, also of the keys of this queue."""
 
     def held(self, queue: Destination, limit: int) -> Sequence[HeldMessage]:
-        """Return the first messages of a queue that are claimed or delayed."""
+        """Return the first claimed or delayed messages of a queue."""
 
 
 class ClaimManagement:
-    """The operations on queues that processes share, each in the audit log; see :class:`Performing`."""
+    """The operations on shared queues, each in the audit log; see :class:`Performing`."""
 
     def __init__(self, claims: SharedQueues, clock: Clock | None = None) -> None:
         self.claims = claims
@@ -51,10 +51,10 @@ class ClaimManagement:
         }
 
     async def perform(self, operation: Operation, actor: Actor, *values: Any, **arguments: Any) -> Any:
-        """Do what a row says, in a thread.
+        """Run an operation in a thread.
 
-        :raises NotARequest: a limit is not valid
-        :raises StoreError: it has failed
+        :raises NotARequest: a limit is invalid
+        :raises StoreError: the operation failed
         """
         method = attrgetter(operation.call)(self)
         if operation.only_reads:

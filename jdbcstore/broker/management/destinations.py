@@ -20,7 +20,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 
 _PATIENCE = 60.0
-"""Seconds that a send may wait for room."""
+"""Seconds for which a send may wait for room."""
 
 
 class DestinationOperations:
@@ -37,7 +37,7 @@ class DestinationOperations:
     async def create(self, actor: Actor, destination: Destination) -> None:
         """Create a queue or topic, which is removed again after a minute without messages and clients.
 
-        :raises InvalidDestination: it cannot be a name of one destination
+        :raises InvalidDestination: the name is invalid, or names several destinations
         """
         with self._audit.operation(actor, "create", destination=str(destination)) as (engine, _):
             if destination.is_composite:
@@ -49,24 +49,24 @@ class DestinationOperations:
     ) -> OperationOutcome:
         """Remove a queue or topic without consumers, with its messages and durable subscriptions.
 
-        Nothing is changed if it has consumers. Otherwise every message that had arrived is removed, and
-        delivered to no consumer that comes meanwhile; of what producers go on to send, the messages that
-        arrive before some moment of the call are removed, too. Later ones are in a destination of the same
-        name, and the deletion ends all the same. Those of a queue are counted in ``left``, with those that
-        an open transaction has.
+        Nothing is changed if it has consumers. Otherwise every message that had arrived is removed, and not
+        delivered to a consumer that connects meanwhile. If producers continue to send, messages that arrive
+        before some moment of the call are removed too; later messages go to a new destination of the same
+        name, without delaying the deletion. For a queue these are counted in ``left``, with the messages of
+        open transactions.
 
-        An administrator may stop it: the destination then stays, with the rest of its messages.
+        An administrator may stop the deletion; the destination then stays with the rest of its messages.
 
         :param keep_subscriptions: the durable subscriptions of a topic stay, without messages, as in ActiveMQ
         :raises DestinationNotFound: it does not exist
         :raises InvalidDestination: it has consumers
-        :raises StoreError: some of it could not be deleted, which stays
+        :raises StoreError: some messages could not be deleted, and stays
         :raises SubscriptionInUse: a durable subscription of the topic is in use
         """
         with self._audit.operation(actor, "delete", destination=str(destination)) as (engine, line):
             deleted = existing(engine, destination)
             if deleted.has_consumers:
-                raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
+                raise InvalidDestination(f"{destination} has consumers; close them first")
             size = deleted.size or 0 if isinstance(deleted, Queue) else None
             with self._runs.run(actor, "delete", destination, size) as run:
                 count, left = await engine.deletion.delete(
@@ -96,7 +96,7 @@ class DestinationOperations:
     ) -> OperationOutcome:
         """Send messages to a destination, as a client does.
 
-        All are durable when this returns, if they are persistent.
+        Persistent messages are durable when this returns.
 
         :raises StoreError: some of them were not sent
         """
@@ -112,12 +112,12 @@ class DestinationOperations:
     ) -> OperationOutcome:
         """Remove all messages of a queue except unacknowledged ones, or of a topic's durable subscriptions.
 
-        Subscriptions that have a consumer are left alone; their messages are counted in ``left``.
+        Subscriptions with a consumer are not changed; their messages are counted in ``left``.
 
-        :param expired: whether to remove only those of a queue that have expired
+        :param expired: whether to remove only expired messages of a queue
         :raises DestinationNotFound: it does not exist
         :raises InvalidDestination: it is a topic, and ``expired``
-        :raises StoreError: some of them could not be removed, which stay
+        :raises StoreError: some of them could not be removed, and stay
         """
         if not destination.is_topic:
             return await self._queues.remove(actor, destination, MessageChoice(expired=expired), name="purge")
@@ -126,7 +126,7 @@ class DestinationOperations:
             existing(engine, destination)
             if expired:
                 raise InvalidDestination(
-                    f"{destination} is a topic; only queues are searched for expired messages"
+                    f"{destination} is a topic; only queues can be searched for expired messages"
                 )
             found = [durable for durable in engine.durables if destination in durable.topics]
             with self._runs.run(actor, "purge", destination, None) as run:

@@ -1,8 +1,9 @@
-"""The guard of everything that is answered over HTTP: who may ask, and for what.
+"""Access control of all HTTP requests.
 
-Without users only this machine is answered, under a name of this machine: a page whose host name was made to
-point here is not. With users, each request has a login and needs its role. A change needs a content type, or
-a header, that a form of another site cannot send. What is refused is logged, and in the audit log.
+Without users, only requests from this machine under a name of this machine are answered, so that a web page
+cannot get in with a host name that resolves to this machine. With users, each request needs a login with the
+required role. A change needs a content type or a header that a form of another site cannot send. Rejected
+requests are in the log and the audit log.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from jdbcstore.errors import NotAuthorized
 log = logging.getLogger(__name__)
 
 CHANGE_HEADER = "X-Requested-By"
-"""The header that a change without a JSON body needs, with any value."""
+"""The required header of a change without a JSON body; any value is accepted."""
 _LONGEST_USER = 100
 _LONGEST = 200
-"""Characters of a path, or of a header, in the log."""
+"""The most characters of a path or a header in the log."""
 _FORWARDED = (
     *("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port"),
     *("X-Forwarded-Server", "X-Real-IP", "X-Original-Host", "Via"),
@@ -37,25 +38,25 @@ _KINDS = {403: web.HTTPForbidden, 415: web.HTTPUnsupportedMediaType}
 
 
 class Guard:
-    """Decides who may ask, and for what; logs what it refuses, at most 200 lines of each kind a minute.
+    """Checks requests, and logs rejected ones, at most 200 lines of each kind per minute.
 
     :param name: the configured host of the server
-    :param origins: those of pages elsewhere that may ask, too
+    :param origins: other origins whose pages may send requests
     """
 
     def __init__(self, security: Security, name: str, origins: Iterable[str] = ()) -> None:
         self._security = security
         self._names = {"localhost", name.lower(), socket.gethostname().lower()}
         self._origins = {origin.lower() for origin in origins}
-        # Anybody can have requests refused; these do not hide wrong logins.
-        self._refusals = BoundedLog("requests over HTTP that are refused")
-        self._logins = BoundedLog("logins over HTTP that are refused")
+        # Any client can cause rejected requests, which must not hide wrong logins.
+        self._refusals = BoundedLog("rejected HTTP requests")
+        self._logins = BoundedLog("rejected HTTP logins")
         self._has_users = not isinstance(security, AllowAll)
 
     async def admit(self, request: web.Request, role: str) -> Actor:
-        """Return the origin of a request that may do what a role may.
+        """Return the origin of a request that has a role.
 
-        :raises web.HTTPException: it may not
+        :raises web.HTTPException: it does not
         """
         self.check_origin(request)
         if request.method not in ("GET", "HEAD"):
@@ -68,9 +69,9 @@ class Guard:
     async def identify(self, request: web.Request, role: str) -> tuple[Actor, str]:
         """Return the origin of a request, and its role, which includes ``role``.
 
-        Whether it comes from a page of another site is not checked.
+        This does not check whether the request comes from a page of another site.
 
-        :raises web.HTTPException: it may not ask
+        :raises web.HTTPException: it is rejected
         """
         peer = request.remote or ""
         if not self._has_users:
@@ -80,12 +81,12 @@ class Guard:
         return Actor(name, peer), own
 
     def check_origin(self, request: web.Request) -> None:
-        """Refuse what a page of another site, host or port asks for with the user's browser and login.
+        """Reject requests that a page of another site, host or port sends with the user's browser and login.
 
         Browsers send ``Sec-Fetch-Site`` only to addresses that they trust, and ``Origin`` with each request
         that is not a GET.
 
-        :raises web.HTTPForbidden: a page of another origin asks
+        :raises web.HTTPForbidden: the request comes from a page of another origin
         """
         headers = request.headers
         origin = headers.get("Origin")
@@ -94,16 +95,18 @@ class Guard:
         own = {headers.get("Host", "").lower(), headers.get("X-Forwarded-Host", "").lower()}
         is_foreign = origin is not None and origin.lower().partition("://")[2] not in own - {""}
         if is_foreign or headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-            text = "a page of another site may not ask, unless management_origins names it"
+            text = (
+                "requests from pages of other sites are not allowed unless management_origins lists the site"
+            )
             raise self.refused(request, text, header="Origin")
 
     def refused(
         self, request: web.Request, text: str, *, status: int = 403, header: str | None = None
     ) -> web.HTTPException:
-        """Log that a request is refused; returns the error to be raised.
+        """Log a rejected request; return the error to raise.
 
-        :param text: why, and what to do
-        :param header: the header that was wrong, whose value is logged
+        :param text: the reason and advice
+        :param header: the wrong header, whose value is logged
         """
         try:
             user = BasicAuth.decode(request.headers.get("Authorization", ""), encoding="utf-8").login
@@ -115,8 +118,8 @@ class Guard:
         return _KINDS[status](text=text)
 
     def log_refusal(self, actor: Actor, what: str, why: str) -> None:
-        """Log that an actor may not do something, also in the audit log."""
-        self._log(self._refusals, actor, f"is refused {what[:_LONGEST]!r}: {why}", what[:_LONGEST], why)
+        """Log that an actor may not perform an operation, also in the audit log."""
+        self._log(self._refusals, actor, f"is not allowed {what[:_LONGEST]!r}: {why}", what[:_LONGEST], why)
 
     def _log(self, lines: BoundedLog, actor: Actor, text: str, what: str, why: str) -> None:
         fields = {"user": actor.user[:_LONGEST_USER], "peer": actor.peer}
@@ -127,14 +130,14 @@ class Guard:
         own = _own_address(request)
         is_here = _is_loopback(peer) or peer == own
         if not is_here or any(name in request.headers for name in _FORWARDED):
-            text = "without a users_file only this machine is answered; configure one"
+            text = "without a users_file only requests from this machine are accepted; configure one"
             raise self.refused(request, text)
         try:
             host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
         except ValueError:
             host = ""
         if host not in self._names and host != own and not _is_loopback(host):
-            text = "the Host header does not name this machine; ask 127.0.0.1 or localhost"
+            text = "the Host header does not name this machine; use 127.0.0.1 or localhost"
             raise self.refused(request, text, header="Host")
 
     async def _login(self, request: web.Request, peer: str, role: str) -> tuple[str, str]:
@@ -146,7 +149,7 @@ class Guard:
             user = await self._security.login(given.login, given.password)
         except NotAuthorized as error:
             actor = Actor(given.login, peer)
-            self._log(self._logins, actor, f"is refused the login: {error}", "login", str(error))
+            self._log(self._logins, actor, f"failed to log in: {error}", "login", str(error))
             raise _unauthorized(str(error)) from None
         if user.role is None or ROLES.index(user.role) < ROLES.index(role):
             text = f"this user needs the role {role}; set it with jdbcstore passwd --role"
@@ -155,12 +158,12 @@ class Guard:
 
 
 def _shown(request: web.Request) -> str:
-    """Return a request in the log: without its query, which may have selectors."""
+    """Format a request for the log, without its query, which may contain selectors."""
     return f"{request.method} {request.rel_url.raw_path}"
 
 
 def _own_address(request: web.Request) -> str:
-    """Return the address of this machine that the request came to: its own clients have it, too."""
+    """Return the address of this machine that received the request; local clients have the same address."""
     transport = request.transport
     name = None if transport is None else transport.get_extra_info("sockname")
     return str(name[0]) if name else ""

@@ -15,32 +15,32 @@ from jdbcstore.message.destination import Destination
 INTERVAL = 10.0
 """Seconds between samples."""
 LENGTH = 360
-"""Samples that are kept: an hour."""
+"""Samples per destination: an hour."""
 MOST = 500
-"""Destinations with a history of their own, of 22 KB each."""
+"""The most destinations with their own history, of 22 KB each."""
 SIZE, ENQUEUED, DEQUEUED, DEAD, DISPATCHED = range(5)
 _MINUTE = 6
 _STEP, _DAY = 30, 288
-"""A sample of five minutes takes so many; so many of those are kept, a day."""
+"""Samples per five-minute sample, and five-minute samples per destination: a day."""
 _OF_DAY = (SIZE, ENQUEUED, DEQUEUED)
-"""The kinds that are kept of a day."""
+"""The kinds of samples that are kept for a day."""
 _NOTHING = (nan, nan, nan, nan, nan)
 _IDLE = 60.0
-"""Seconds after which a destination without a history is known to rest."""
+"""Seconds without changes after which a destination without a history is known to be idle."""
 
 Values = Sequence[float]
-"""One value for each sample, the oldest first; NaN where there is none."""
+"""One value per sample, the oldest first; NaN for a missing sample."""
 Tallies = Mapping[Destination, tuple[int, Counters]]
 """The size and the counters of each destination."""
 
 
 class HistorySpan(NamedTuple):
-    """A part of the history, the last one that ends now."""
+    """The part of the history that ends now."""
 
     seconds: float
     samples: int
     interval: float
-    """Seconds between two of them."""
+    """Seconds between two values."""
 
 
 SPANS = {
@@ -51,7 +51,7 @@ SPANS = {
 
 
 class Series:
-    """The samples of one destination, or of all together."""
+    """The samples of one destination, or of all destinations together."""
 
     __slots__ = ("_day", "_rings", "changed", "last")
 
@@ -59,20 +59,20 @@ class Series:
         self._rings = [array("d", [nan]) * LENGTH for _ in _NOTHING]
         self._day = [array("d", [nan]) * _DAY for _ in _OF_DAY]
         self.changed = changed
-        """The tick at which it has changed last."""
+        """The tick of the last change."""
         self.last: tuple[float, ...] = ()
 
     def put(self, tick: int, values: tuple[float, ...]) -> None:
         """Write the sample of a tick."""
         for ring, value in zip(self._rings, values, strict=True):
             ring[tick % LENGTH] = value
-        for kind, ring in zip(_OF_DAY, self._day, strict=True):  # the last one of five minutes stays
+        for kind, ring in zip(_OF_DAY, self._day, strict=True):  # the last sample of five minutes stays
             ring[tick // _STEP % _DAY] = values[kind]
         if values != self.last:
             self.last, self.changed = values, tick
 
     def forget(self, tick: int) -> None:
-        """There is no sample of this tick."""
+        """Clear the sample of a tick."""
         for ring in self._rings:
             ring[tick % LENGTH] = nan
 
@@ -83,7 +83,7 @@ class Series:
         return [*ring[at:], *ring[:at]]
 
     def forget_of_day(self, step: int) -> None:
-        """There is no sample of these five minutes yet."""
+        """Clear the sample of a day's five minutes."""
         for ring in self._day:
             ring[step % _DAY] = nan
 
@@ -94,7 +94,7 @@ class Series:
         return [*ring[at:], *ring[:at]]
 
     def latest(self, kind: int, tick: int, count: int) -> Values:
-        """Return the last ones of them."""
+        """Return the latest values."""
         ring = self._rings[kind]
         return [ring[(tick - ago) % LENGTH] for ago in range(count - 1, -1, -1)]
 
@@ -102,7 +102,7 @@ class Series:
 class CounterHistory:
     """The samples of a broker's destinations.
 
-    The busiest have a history of their own: a new one takes the place of the one that has not changed for
+    The busiest destinations have their own history. A new destination replaces the one without a change for
     the longest time, unless all have changed within a minute.
     """
 
@@ -112,10 +112,10 @@ class CounterHistory:
         self._total = Series(0)
         self._series: dict[Destination, Series] = {}
         self._used: dict[Destination, tuple[int, float]] = {}
-        """The messages that each destination has counted, and when that was first seen."""
+        """The message count of each destination, and the time when it was first seen."""
 
     def add(self, now: float, tallies: Tallies, total: tuple[int, Counters | BrokerView]) -> None:
-        """Take a sample at a time of a clock that only goes forward."""
+        """Take a sample at a time of a monotonic clock."""
         tick = int(now // INTERVAL)
         self._skip(tick)
         self._total.put(tick, _values(*total))
@@ -137,7 +137,7 @@ class CounterHistory:
             series.put(tick, values)
 
     def _skip(self, tick: int) -> None:
-        """Leave out what was not sampled since the last time."""
+        """Clear the samples that were missed since the last time."""
         first = tick if self._tick is None else max(self._tick + 1, tick - LENGTH + 1)
         for missing in range(first, tick + 1):
             for series in (self._total, *self._series.values()):
@@ -150,7 +150,8 @@ class CounterHistory:
         self._tick = tick
 
     def _make_room(self, tick: int, wanted: int, present: Container[Destination]) -> None:
-        """Forget what ended an hour ago, and the longest unchanged if others want its place."""
+        """Forget destinations that ended an hour ago, and replace the longest unchanged if others need its
+        place."""
         idle = sorted(self._series, key=lambda name: self._series[name].changed)
         excess = len(self._series) + wanted - self._most
         for at, name in enumerate(idle):
@@ -162,7 +163,7 @@ class CounterHistory:
         return len(self._series)
 
     def has(self, name: Destination) -> bool:
-        """Return whether a destination has a history of its own."""
+        """Return whether a destination has its own history."""
         return name in self._series
 
     def sizes(self, name: Destination | None = None) -> Values:
@@ -170,7 +171,8 @@ class CounterHistory:
         return self._values(name, SIZE)
 
     def shown(self, kind: int, span: HistorySpan, name: Destination | None = None) -> Values:
-        """Return the samples of a span: messages for ``SIZE``, else the growth of a counter in a second."""
+        """Return the samples of a span: messages for ``SIZE``, otherwise the growth of a counter per
+        second."""
         series = self._total if name is None else self._series.get(name)
         if series is None or self._tick is None:
             return [nan] * span.samples
@@ -183,7 +185,7 @@ class CounterHistory:
         return [*[nan] * (span.samples - len(values)), *values[-span.samples :]]
 
     def rate(self, kind: int, name: Destination | None = None, samples: int = _MINUTE) -> float | None:
-        """Return by how much a counter grew in a second, over the last minute; None if it is not known."""
+        """Return the growth of a counter per second over the last minute; None if it is unknown."""
         series = self._total if name is None else self._series.get(name)
         if series is None or self._tick is None:
             return None
@@ -192,7 +194,7 @@ class CounterHistory:
         return sum(known) / len(known) if known else None
 
     def activity(self, name: Destination, now: float) -> Activity:
-        """Return what a destination does, and since when it rests, to ten seconds."""
+        """Return the rates of a destination and its idle time, in steps of ten seconds."""
         used = self._used.get(name)
         idle = None if used is None else max(now - used[1], 0.0)
         if name not in self._series:
@@ -204,16 +206,17 @@ class CounterHistory:
     def growth(self, kind: int, name: Destination | None = None, samples: int = LENGTH) -> float:
         """Return the growth of a counter over the last samples.
 
-        A counter begins at 0: what it has when it is first sampled, or after it fell, has been added since.
+        A counter begins at 0, so its value at the first sample, or after it fell, counts as growth.
         """
         return sum(self._steps(kind, name, samples).values())
 
     def since(self, kind: int, name: Destination | None = None, samples: int = LENGTH) -> int:
-        """Return how many samples ago a counter has begun to grow within the last ones; 0 if it did not."""
+        """Return the age, in samples, of a counter's first growth within the last samples; 0 without
+        growth."""
         return next((ago for ago, step in self._steps(kind, name, samples).items() if step > 0), 0)
 
     def _steps(self, kind: int, name: Destination | None, samples: int) -> dict[int, float]:
-        """Return by how much a counter grew until each of the last samples, by how long ago that is."""
+        """Return the growth of a counter up to each of the last samples, by the age of the sample."""
         values = self._values(name, kind)
         before = next((one for one in reversed(values[:-samples]) if not isnan(one)), 0.0)
         steps = {}

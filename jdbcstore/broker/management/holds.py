@@ -1,4 +1,4 @@
-"""Messages that an administrator has been given to consume, until they are acknowledged or given back."""
+"""Messages that an administrator consumes, held until they are acknowledged or returned."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock
 
 HOLD = 60.0
-"""Seconds after which messages are given back that were not acknowledged."""
+"""Seconds after which unacknowledged messages are returned."""
 _MOST = 100
 _PATIENCE = 60.0
-"""Seconds for the first messages of a subscription."""
+"""Seconds to wait for the first messages of a subscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageHold:
-    """Messages that nobody else gets meanwhile, of the destination ``name``."""
+    """Messages of the destination ``name`` that no consumer gets meanwhile."""
 
     name: str
     count: int
     is_lost: Callable[[], bool]
-    """Whether the broker has given them back, because it stops."""
+    """Whether the broker has returned them because it is stopping."""
     acknowledge: Callable[[], Future[None]]
-    """Removes them; completes when that is durable."""
+    """Removes them; completes when the removal is durable."""
     give_back: Callable[[], None]
-    """Has them delivered again."""
+    """Returns them, so that they are delivered again."""
 
 
 @dataclass(eq=False, repr=False)
 class Collector:
-    """A :class:`jdbcstore.broker.api.Consumer` of the first messages, at most so many."""
+    """A :class:`jdbcstore.broker.api.Consumer` of the first messages, up to a number."""
 
     most: int
     keeps_messages: bool = True
@@ -74,11 +74,11 @@ class Collector:
 async def first_of_subscription(
     engine: Engine, durable: Durable, connection_id: str, most: int
 ) -> tuple[BaseSubscription, list[Delivery]]:
-    """Become the consumer of a durable subscription, and get its first messages, which may be none.
+    """Become the consumer of a durable subscription, and get its first messages, if there are any.
 
     :raises SubscriptionInUse: it has a consumer
     :raises InvalidSelector: its selector is invalid
-    :raises TimeoutError: they do not come
+    :raises TimeoutError: they do not arrive
     :raises StoreError: the store cannot be read
     """
     client_id, name = durable.key
@@ -106,7 +106,7 @@ async def first_of_subscription(
 
 
 class HoldOperations:
-    """Messages that are held for administrators, each batch under a token that is hard to guess."""
+    """Messages held for administrators; each batch has a token that is hard to guess."""
 
     def __init__(self, *, audit: Audit, clock: Clock) -> None:
         self._audit = audit
@@ -118,7 +118,7 @@ class HoldOperations:
 
         Call :meth:`acknowledge` with the token within that minute.
 
-        :raises DestinationFull: too many messages are held like this
+        :raises DestinationFull: too many batches are held
         :raises DestinationNotFound: the queue does not exist
         :raises InvalidDestination: it is a topic
         :raises InvalidSelector: the selector is invalid
@@ -160,9 +160,9 @@ class HoldOperations:
     ) -> Consumed:
         """Take the first messages of a durable subscription without a consumer, as from a queue.
 
-        It is in use until they are acknowledged or given back. Those that are damaged stay.
+        The subscription is in use until they are acknowledged or returned. Damaged messages stay.
 
-        :raises DestinationFull: too many messages are held like this
+        :raises DestinationFull: too many batches are held
         :raises InvalidSelector: the subscription's own selector is invalid
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist
@@ -200,14 +200,14 @@ class HoldOperations:
     async def acknowledge(self, actor: Actor, token: str) -> OperationOutcome:
         """Remove the messages that ``consume`` has returned.
 
-        :raises MessageNotFound: they were given back meanwhile
+        :raises MessageNotFound: they were returned meanwhile
         :raises StoreError: they could not be removed
         """
         with self._audit.operation(actor, "acknowledge") as (_, line):
             held, timer = self._held.pop(token, (None, None))
             if held is None or timer is None or held.is_lost():
                 raise MessageNotFound(
-                    "these messages are not held any more, and are delivered again; consume again"
+                    "these messages are no longer held, and are delivered again; consume again"
                 )
             timer.cancel()
             await held.acknowledge()
@@ -220,7 +220,7 @@ class HoldOperations:
             raise DestinationFull(f"{_MOST} batches of messages are held; acknowledge them first")
 
     def _hold(self, hold: MessageHold) -> str:
-        """Keep messages until their token comes back, or the time is over, and return the token."""
+        """Hold messages until their token is used or the time is over, and return the token."""
         token = token_urlsafe(16)
         timer = asyncio.get_running_loop().call_later(HOLD, self._give_back, token)
         self._held[token] = hold, timer

@@ -24,7 +24,7 @@ from jdbcstore.message.message import Message
 log = logging.getLogger(__name__)
 
 MAX_BODY = 1024 * 1024
-"""Bytes of a request's body at most."""
+"""The most bytes of a request's body."""
 _BODY_TIMEOUT = 30.0
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -76,7 +76,7 @@ async def _fields_of(request: web.Request) -> Any:
 
 @web.middleware
 async def as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer every error as JSON, without what only the log may have."""
+    """Answer every error as JSON, without details that belong only in the log."""
     try:
         response = await handler(request)
     except web.HTTPException as error:
@@ -91,16 +91,16 @@ async def as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def reported(error: Exception, request: web.Request) -> tuple[int, str]:
-    """Return the status and the text of an answer, without what only the log may have."""
+    """Return the status and the text of an answer, without details that belong only in the log."""
     if isinstance(error, StoreError):
         return status_of(error), str(error)
     if isinstance(error, TimeoutError):
         return 503, "it took too long; try again later"
-    if isinstance(error, ValueError):  # of a name that no text can have, such as a lone surrogate
-        log.debug("a request cannot be understood", exc_info=error)
-        return 400, "the request cannot be understood"
-    log.error("a request for %s has failed", request.path, exc_info=error)
-    return 500, "an unexpected error, which is in the broker's log"
+    if isinstance(error, ValueError):  # from a name that cannot be encoded, such as a lone surrogate
+        log.debug("a request is malformed", exc_info=error)
+        return 400, "the request is malformed"
+    log.error("a request for %s failed", request.path, exc_info=error)
+    return 500, "an unexpected error; see the broker's log"
 
 
 def _error(
@@ -112,15 +112,15 @@ def _error(
 
 
 async def body_of(request: web.Request) -> Any:
-    """Return the JSON object in a request; an empty body is an empty one.
+    """Return the JSON object in a request; an empty body is an empty object.
 
-    :raises NotARequest: it is something else
+    :raises NotARequest: it is not JSON
     """
     try:
         async with asyncio.timeout(_BODY_TIMEOUT):
             data = await request.read()
     except TimeoutError:
-        raise NotARequest("the body did not arrive in time; send it at once") from None
+        raise NotARequest("the body did not arrive in time; send it without pauses") from None
     try:
         return json.loads(data) if data else {}
     except (ValueError, RecursionError):
@@ -128,7 +128,7 @@ async def body_of(request: web.Request) -> Any:
 
 
 def facts_or_error(message: Any) -> dict[str, Any]:
-    """Return the facts of a message with its original destination, or why it cannot be decoded."""
+    """Return the facts of a message with its original destination, or the reason why it cannot be decoded."""
     origin = message.original_destination
     try:
         return {**facts_of(message), "original_destination": None if origin is None else str(origin)}

@@ -1,4 +1,4 @@
-"""The inside of a broker's process: its configuration, its users, and the last lines of its log."""
+"""The configuration of a broker's process, its users, and the last lines of its log."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from jdbcstore.broker.security import KnownUser, Security
 from jdbcstore.config import Configuration, shown_options
 
 _LINES = 1000
-"""Lines that are kept."""
+"""The number of lines that are kept."""
 _LONGEST = 4000
-"""Characters of a line, a traceback included."""
+"""The most characters of a line, including a traceback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class LogLine:
 
 
 class LogTail(logging.Handler):
-    """Keeps the last lines of the log and of the audit log while it is entered."""
+    """A context manager that keeps the last lines of the log and of the audit log."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -49,7 +49,7 @@ class LogTail(logging.Handler):
         self._lines.append(line)
 
     def lines(self) -> list[LogLine]:
-        """Return the lines, the last one first."""
+        """Return the lines, the newest first."""
         return [*reversed(self._lines)]
 
     def start(self) -> None:
@@ -91,7 +91,7 @@ class BrokerInside:
     def log(self, *, search: str = "", limit: int = 100) -> list[LogLine]:
         """Return the last lines of the log and the audit log, newest first.
 
-        :param search: a part of a line, in any case of letters
+        :param search: a part of a line, ignoring case
         """
         found = [one for one in self._tail.lines() if search.lower() in f"{one.logger} {one.text}".lower()]
         return found[:limit]

@@ -1,7 +1,7 @@
-"""A subset of Jolokia's protocol: JMX over HTTP, as ActiveMQ offers it at ``/api/jolokia``.
+"""A subset of Jolokia's protocol: JMX over HTTP, at ``/api/jolokia`` as in ActiveMQ.
 
-The status of a request is in its answer, and that of HTTP is 200, so that a list of requests has one answer
-for each. Whatever a page of another origin can send without asking the broker first is only read: forms, and
+The status of a request is in its answer, and the HTTP status is 200, so that a list of requests has one
+answer for each. Requests that a page of another origin can send without a preflight may only read: forms, and
 requests of scripts without a content type or with a simple one.
 """
 
@@ -36,17 +36,17 @@ from jdbcstore.message.ids import MessageId, ProducerId
 log = logging.getLogger(__name__)
 
 AGENT, PROTOCOL = "1.7.1", "7.2"
-"""The version of Jolokia in ActiveMQ 5.17, and that of its protocol."""
+"""The version of Jolokia in ActiveMQ 5.17, and the version of its protocol."""
 MOST = 1000
-"""Requests in one list."""
+"""The most requests in one list."""
 MOST_BYTES = 32 * 1024 * 1024
-"""Size of the answers to one list after which no more of its requests are carried out."""
+"""Size of the answers to one list, after which its other requests are not carried out."""
 _AT_ONCE = 4
-"""Requests that read at the same time: each may have all of the broker in memory."""
+"""Requests that read at the same time; each may need memory for the whole broker."""
 _SPLIT = 3
 """The levels of an answer that are encoded part by part: value, domain or MBean, MBean or attribute."""
 _JSON = ("application/json", "text/json")
-"""Content types that no page can send to another origin without a preflight, which is not answered."""
+"""Content types that a page cannot send to another origin without a preflight, which is not answered."""
 _JAVA = "java.lang."
 
 
@@ -55,13 +55,13 @@ class _Asker:
     actor: Actor
     role: str
     may_change: bool
-    """Whether no page of another origin could have sent this."""
+    """Whether a page of another origin cannot have sent this."""
     beans: Beans
-    """The snapshot that all requests of a list read, until one of them changes something."""
+    """The snapshot for all requests of a list, until one of them makes a change."""
 
 
 class _Refused(Exception):
-    """The answer to one request is an error, with this status and this class of Java."""
+    """An error as the answer to one request, with a status and a Java class."""
 
     def __init__(self, status: int, kind: str, text: str) -> None:
         super().__init__(text)
@@ -107,7 +107,8 @@ class Jolokia:
             return await _page(await self._answer(wanted, asker), request)
 
     def _turn(self, asker: _Asker, given: list[Any]) -> AbstractAsyncContextManager[None]:
-        """Wait for a turn, unless an operation changes something: it may take minutes, and others read on."""
+        """Wait for a turn to read. Operations that make changes do not wait, because they may take
+        minutes."""
         is_exec = any(isinstance(one, dict) and str(one.get("type")).lower() == "exec" for one in given)
         return nullcontext() if is_exec and asker.role == MANAGE else self._turns
 
@@ -117,13 +118,13 @@ class Jolokia:
             given = await body_of(request)
         except NotARequest:
             return await _page(_error({}, _wrong("Invalid JSON Request")), request)
-        # Tools name their options in the URL, also of a POST.
+        # Tools send their options in the URL, even of a POST.
         options = {f"?{name}": value for name, value in request.query.items()}
         if not isinstance(given, list):
             async with self._turn(asker, [given]):
                 return await _page(await self._answer(_with(options, given), asker), request)
         if len(given) > MOST:
-            error = _wrong(f"More than {MOST} requests at once; send several lists")
+            error = _wrong(f"More than {MOST} requests in a list; send several lists")
             return await _page(_error({}, error), request)
         async with self._turn(asker, given):
             return _page_of(await self._answers([_with(options, one) for one in given], asker), request)
@@ -133,7 +134,7 @@ class Jolokia:
         size = 0
         for one in given:
             if size > MOST_BYTES:
-                answer = _error({}, _wrong("the answers before are too large; send shorter lists"))
+                answer = _error({}, _wrong("the previous answers are too large; send shorter lists"))
             else:
                 answer = await self._answer(one, asker)
                 await asyncio.sleep(0)
@@ -165,11 +166,11 @@ class Jolokia:
         except StoreError as error:
             return _error(shown, _Refused(500, f"{_JAVA}Exception", str(error)))
         except (ValueError, TimeoutError) as error:
-            log.debug("a request of Jolokia has failed", exc_info=error)
+            log.debug("a Jolokia request failed", exc_info=error)
             return _error(shown, _Refused(500, f"{_JAVA}Exception", "the request cannot be carried out"))
         except Exception:
-            log.exception("a request of Jolokia has failed")
-            text = "an unexpected error, which is in the broker's log"
+            log.exception("a Jolokia request failed")
+            text = "an unexpected error; see the broker's log"
             return _error(shown, _Refused(500, f"{_JAVA}Exception", text))
 
     async def _carried_out(self, given: Any, asker: _Asker, shown: dict[str, Any]) -> dict[str, Any]:
@@ -283,11 +284,11 @@ class Jolokia:
             raise self._forbidden(asker, name, f"{operation.signature} needs the role {operation.role}")
         if operation.role == MANAGE and not asker.may_change:
             text = (
-                f"{operation.signature} changes something: POST it as application/json, or with the header"
+                f"{operation.signature} makes a change: POST it as application/json, or with the header"
                 f" {CHANGE_HEADER}"
             )
             raise self._forbidden(asker, name, text)
-        if operation.role == MANAGE:  # neither it nor what follows is to see what was read before
+        if operation.role == MANAGE:  # this and the following requests must not see the old snapshot
             beans, asker.beans = self._beans(), self._beans()
         await beans.read(name)  # it exists
         return await operation.call(
@@ -310,7 +311,7 @@ _NOT_HERE = {
     "write": "attributes are read-only here; change the configuration, or exec an operation",
     "notification": "read the attributes instead",
 }
-"""Types of Jolokia that are not answered, and what to do."""
+"""Unsupported types of requests, with advice."""
 
 
 def _name_of(wanted: Mapping[str, Any], shown: dict[str, Any]) -> BeanName:
@@ -323,7 +324,7 @@ def _name_of(wanted: Mapping[str, Any], shown: dict[str, Any]) -> BeanName:
 
 
 def _keys_of(name: BeanName, options: Mapping[str, Any]) -> str:
-    """Return the keys of a name as they are listed: sorted, unless ``canonicalNaming`` is false."""
+    """Return the keys of a name for a list: sorted, unless ``canonicalNaming`` is false."""
     is_canonical = str(options.get("canonicalNaming", True)).lower() != "false"
     return name.canonical_keys if is_canonical else name.registered_keys
 
@@ -340,7 +341,7 @@ def _attribute(found: Mapping[str, Any], name: str, options: Mapping[str, Any]) 
 def _operation(
     operations: Sequence[BeanOperation], name: BeanName, given: str, arguments: Sequence[Any]
 ) -> BeanOperation:
-    """Return the operation of a name, or of a signature, that takes so many arguments."""
+    """Return the operation with a name or signature, and this number of arguments."""
     bare, parenthesis, kinds = given.partition("(")
     named = [one for one in operations if one.name == bare]
     if parenthesis:
@@ -385,7 +386,7 @@ def _parts_of(path: Any) -> list[str]:
 
 
 def _of_path(parts: Sequence[str]) -> dict[str, Any]:
-    """Return the request that a path of GET describes."""
+    """Return the request in the path of a GET."""
     kind, *rest = parts or ["version"]
     wanted: dict[str, Any] = {"type": kind}
     if kind in ("read", "exec", "search") and not rest:
@@ -410,7 +411,7 @@ def _of_path(parts: Sequence[str]) -> dict[str, Any]:
 
 
 def _inside(value: Any, path: Any, kind: str, shown: dict[str, Any]) -> Any:
-    """Return what a path leads to inside a value."""
+    """Return the part of a value at a path."""
     if not path or kind == "list":
         return value
     parts = _parts_of(path)
@@ -444,7 +445,7 @@ def _with(options: Mapping[str, str], given: Any) -> Any:
 
 
 async def _encoded(found: Any) -> bytes:
-    # With thousands of MBeans this takes a while. Between the parts, the loop gets Python's lock.
+    # With thousands of MBeans this takes a while, so the loop gets Python's lock between the parts.
     return await asyncio.to_thread(lambda: "".join(_parts_of_text(found, _SPLIT)).encode())
 
 
@@ -465,7 +466,7 @@ async def _page(found: Any, request: web.Request) -> web.Response:
 
 
 def _page_of(body: bytes, request: web.Request) -> web.Response:
-    """Return an answer of the type that ``mimeType`` asks for, as in Jolokia: text unless it is JSON."""
+    """Return an answer with the type of ``mimeType``, as in Jolokia: text unless it is JSON."""
     kind = _JSON[0] if request.query.get("mimeType") == _JSON[0] else "text/plain"
     headers = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
     return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)

@@ -1,4 +1,4 @@
-"""Lists of views: which of them are wanted, by conditions on their fields, and their order."""
+"""Filtering and sorting of lists of views."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 def conditions(text: str, kind: type) -> list[tuple[str, Callable[[Any, float], bool], float]]:
     """Read conditions such as ``size > 100, consumers = 0`` on the numbers of a view.
 
-    :raises NotARequest: it is something else, or names no number of the view
+    :raises NotARequest: it is not a condition, or does not name a number of the view
     """
     names = [one.name for one in fields(kind) if re.search(r"\b(int|float)\b", str(one.type))]
     found, at = [], 0
@@ -33,8 +33,8 @@ def conditions(text: str, kind: type) -> list[tuple[str, Callable[[Any, float], 
         match = _CONDITION.match(text, at)
         if match is None or match[1] not in names:
             raise NotARequest(
-                f"{text[at:].strip()!r} is not a condition; use one such as {names[0]} > 100, with a comma"
-                f" between two: {', '.join(names)}"
+                f"{text[at:].strip()!r} is not a condition; write, for example, {names[0]} > 100, "
+                f"separate conditions by commas, and use these names: {', '.join(names)}"
             )
         found.append((match[1], _COMPARED[match[2]], float(match[3])))
         at = match.end()
@@ -42,7 +42,8 @@ def conditions(text: str, kind: type) -> list[tuple[str, Callable[[Any, float], 
 
 
 def arranged(views: Sequence[T], *, where: str, sort: str, is_descending: bool) -> list[T]:
-    """Return the views that meet all conditions, by a field; equal ones as they were, without it last.
+    """Return the views that meet all conditions, sorted by a field. Equal views keep their order; views
+    without the field come last.
 
     :raises NotARequest: the conditions cannot be read
     """

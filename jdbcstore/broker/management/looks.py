@@ -1,4 +1,4 @@
-"""Looks at what may be slow to answer: one at a time, and not at each page."""
+"""A cache for slow checks, which runs one check at a time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 class Looks(Generic[T]):
-    """The result of the last look, at most ``period`` seconds old when it is asked for, on one event loop.
+    """The result of the last check, at most ``period`` seconds old when requested, on one event loop.
 
-    :param patience: the seconds for which who asks waits for a look
+    :param patience: the seconds for which a caller waits for a check
     """
 
     def __init__(self, clock: Clock, *, period: float, patience: float) -> None:
@@ -26,9 +26,9 @@ class Looks(Generic[T]):
         self._running: asyncio.Task[None] | None = None
 
     async def last(self, look: Callable[[], Awaitable[T]]) -> T | None:
-        """Return the last result; None if the first look takes longer than the patience.
+        """Return the last result; None if the first check takes longer than the patience.
 
-        :param look: looks again, and does not raise
+        :param look: the check, which must not raise
         """
         now = self._clock.monotonic()
         if self._running is None and now - self._began >= self._period:

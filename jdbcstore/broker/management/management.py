@@ -1,6 +1,6 @@
-"""The management of a broker: what an administrator sees and does while it serves.
+"""The management of a running broker: views and operations for administrators.
 
-Everything runs on the broker's loop and by the broker's own rules.
+All code runs on the broker's loop and by the broker's own rules.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from jdbcstore.util.clock import Clock, SystemClock
 
 
 class Management:
-    """Views and operations of one broker, whose methods are called on its loop.
+    """Views and operations of one broker; call the methods on its loop.
 
-    ``views`` are what is seen, ``watch`` has the alarms, and ``inside`` the configuration and the log.
-    ``broker``, ``destinations``, ``queues`` and ``subscriptions`` are operations on these, ``scheduled``
-    those on messages that are sent later, ``holds`` those that consume. Each operation is logged, see
+    ``views`` has the views, ``watch`` the alarms, and ``inside`` the configuration and the log. ``broker``,
+    ``destinations``, ``queues`` and ``subscriptions`` have the operations on these, ``scheduled`` the
+    operations on scheduled messages, ``holds`` the operations that consume. Each operation is logged, see
     :mod:`jdbcstore.broker.management.audit`, and raises :class:`~jdbcstore.errors.NotMaster` while the broker
-    does not serve.
+    is not serving.
 
     :param folders: the folders whose disks are watched
     :param inside: the configuration, the users and the log of the process; by default there are none
@@ -78,14 +78,14 @@ class Management:
         return {name: one for name, one in OPERATIONS.items() if hasattr(self, one.part)}
 
     async def affected(self, destination: Destination, choice: MessageChoice | None) -> Affected | None:
-        """Count what an operation would be for, as :meth:`Performing.affected` says."""
+        """Count the messages that an operation would affect, see :meth:`Performing.affected`."""
         return await affected(self.views, destination, choice)
 
     async def perform(self, operation: Operation, actor: Actor, *values: Any, **arguments: Any) -> Any:
-        """Do what a row of :data:`jdbcstore.broker.operations.OPERATIONS` says, and return its result.
+        """Run an operation of :data:`jdbcstore.broker.operations.OPERATIONS`, and return its result.
 
-        :param values: those of its path
-        :raises StoreError: what its method raises
+        :param values: the parameters in its path
+        :raises StoreError: the errors of its method
         """
         method = attrgetter(operation.call)(self)
         result = method(*([] if operation.only_reads else [actor]), *values, **arguments)

@@ -18,7 +18,7 @@ from jdbcstore.errors import DestinationNotFound, InvalidDestination, NotMaster
 from jdbcstore.message.destination import Destination
 
 CONNECTION = "management"
-"""The connection id of what the management sends and consumes."""
+"""The connection id of messages that the management sends and consumes."""
 
 
 class Served(Protocol):
@@ -26,7 +26,7 @@ class Served(Protocol):
 
     @property
     def engine(self) -> Engine | None:
-        """None while it does not serve."""
+        """None while it is not serving."""
 
     @property
     def connectors(self) -> Sequence[Connector]: ...
@@ -44,17 +44,17 @@ class Managed(Protocol):
 
     @property
     def identity(self) -> BrokerIdentity:
-        """The name and the places that people tell it from other brokers by."""
+        """The name and addresses that distinguish it from other brokers."""
 
     @property
     def history(self) -> Iterable[LockEvent]:
         """The last changes of the mastership, oldest first."""
 
     def obstacle(self) -> str | None:
-        """Return why it is not serving; None if it is."""
+        """Return the reason why it is not serving; None if it is."""
 
     def hand_over(self) -> None:
-        """Let another broker become the master, and be a slave."""
+        """Become a slave, so that another broker becomes the master."""
 
 
 class CurrentMaster:
@@ -78,9 +78,7 @@ class CurrentMaster:
         served = self.process.master
         engine = None if served is None else served.engine
         if served is None or engine is None:
-            raise NotMaster(
-                f"this broker does not serve: {self.process.obstacle()}; ask the one that is the master"
-            )
+            raise NotMaster(f"this broker is not serving: {self.process.obstacle()}; use the master")
         return served, engine
 
 
@@ -102,12 +100,12 @@ def missing(name: Destination) -> DestinationNotFound:
 def queue_of(engine: Engine, name: Destination) -> Queue:
     queue = existing(engine, name)
     if not isinstance(queue, Queue):
-        raise InvalidDestination(f"{name} is a topic; only queues can be looked into and changed")
+        raise InvalidDestination(f"{name} is a topic; only queues can be browsed and changed")
     return queue
 
 
 def in_flight(engine: Engine) -> Iterator[Entry]:
-    """Yield the messages that consumers have, browsers excepted."""
+    """Yield the messages that are with consumers, except browsers."""
     for subscription in engine.destinations.subscriptions:
         if not isinstance(subscription, Browser):
             yield from subscription.held

@@ -1,4 +1,4 @@
-"""Messages as operations choose, read and move them."""
+"""Selection, reading and moving of messages by operations."""
 
 from __future__ import annotations
 
@@ -41,38 +41,38 @@ _LONGEST = 300
 _WRAPPED = re.compile(r"^java\.lang\.Throwable:\s*")
 _TIMES = re.compile(r"\d{9,}")
 MOST_SEEN = 5000
-"""Messages that are read for one page."""
+"""Messages read for one page."""
 _AT_ONCE = 200
-"""Messages that are read for it at once, between which others are served."""
+"""Messages read in one step; other work runs between steps."""
 _MOST_BYTES = 4 * 1024 * 1024
-"""Their size, about."""
+"""Their approximate size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageChoice:
-    """The messages of a queue that an operation is for; by default all."""
+    """A selection of messages of a queue for an operation; by default all."""
 
     ids: tuple[str, ...] | None = None
-    """Only those with these JMSMessageIDs."""
+    """Only messages with these JMSMessageIDs."""
     selector: str | None = None
-    """Only those that match this JMS selector."""
+    """Only messages that match this JMS selector."""
     limit: int | None = None
-    """At most so many, the first ones."""
+    """Only the first messages, at most this number."""
     origin: Destination | None = None
-    """Only those that were sent to this destination before they came here; may have wildcards."""
+    """Only messages with this original destination; may have wildcards."""
     expired: bool = False
-    """Only those whose expiration has passed."""
+    """Only expired messages."""
     group: str | None = None
-    """Only dead letters of this group, as :func:`group_of` names it."""
+    """Only dead letters of this group, a name from :func:`group_of`."""
     contains: str | None = None
-    """Only those with this text, in any case of letters: in the body, a property, or an id."""
+    """Only messages with this text in the body, a property or an id, ignoring case."""
 
     def message_ids(self) -> list[MessageId] | None:
-        """Return the ids, decoded; None if any message may be one of them."""
+        """Return the decoded ids; None if messages are not selected by id."""
         return None if self.ids is None else [MessageId.parse(text) for text in self.ids]
 
     def wanted(self) -> Callable[[Message], bool]:
-        """Return whether a message is one of them, but for the limit.
+        """Return whether a message is selected, ignoring the limit.
 
         :raises InvalidSelector: the selector is invalid
         """
@@ -97,7 +97,7 @@ class MessageChoice:
 
 
 def _has(text: str, message: Message) -> bool:
-    """Return whether a string, in small letters, is in a message; of damaged ones it is not known."""
+    """Return whether a lower-case string is in a message; false for a damaged message."""
     try:
         body: object = message.body
         if isinstance(body, bytes):
@@ -113,35 +113,35 @@ def _has(text: str, message: Message) -> bool:
 
 
 def reason_of(message: Message) -> str:
-    """Return why a message is dead, without what differs from one to the next."""
+    """Return the reason of a dead letter, without parts that differ between messages."""
     try:
         cause = message.properties.get(CAUSE)
     except CorruptMessage:
         return "the properties cannot be decoded"
     if cause is None:
-        return "no reason is given"
+        return "no reason given"
     return _TIMES.sub("…", _WRAPPED.sub("", str(cause)))[:_LONGEST]
 
 
 def group_of(message: Message) -> str:
-    """Return a short name of the dead letters that have a message's origin and reason."""
+    """Return a short name for all dead letters with a message's origin and reason."""
     text = f"{message.original_destination}\0{reason_of(message)}"
     return sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """Messages that were taken from the reach of consumers, under a token that removes them."""
+    """Messages that are held for an administrator, with a token that removes them."""
 
     token: str | None
     """None without messages."""
     messages: tuple[Message, ...]
     damaged: tuple[CorruptMessage, ...]
-    """An error for each that cannot be decoded, and stays."""
+    """An error for each message that cannot be decoded; it stays."""
 
 
 def defect_of(message: Message) -> CorruptMessage | None:
-    """Return why the properties or the body of a message cannot be decoded; None if they can."""
+    """Return the reason why the properties or the body of a message cannot be decoded, or None."""
     try:
         facts_of(message)
     except CorruptMessage as error:
@@ -152,9 +152,9 @@ def defect_of(message: Message) -> CorruptMessage | None:
 async def browse(
     engine: Engine, queue: Queue, choice: MessageChoice, most: int | None, *, last: int | None = None
 ) -> AsyncIterator[Message]:
-    """Yield the chosen messages of a queue in order, the transient ones last.
+    """Yield the selected messages of a queue in order, the transient ones last.
 
-    :param last: the sequence after which stored messages are left out
+    :param last: stored messages after this sequence are omitted
     :raises InvalidSelector: the selector is invalid
     :raises StoreError: the store cannot be read
     """
@@ -178,17 +178,17 @@ async def browse(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePage:
-    """Consecutive messages of a queue that were wanted, about as many as were asked for."""
+    """Consecutive matching messages of a queue, about as many as requested."""
 
     messages: tuple[Message, ...]
     seen: int
-    """Messages that were read for that."""
+    """The number of messages read for the page."""
     damaged: tuple[CorruptMessage, ...]
-    """An error for each that cannot be decoded."""
+    """An error for each message that cannot be decoded."""
     next: Cursor | None
-    """The position after which there may be more; None at the end."""
+    """The position after which there may be more messages; None at the end."""
     transient: int
-    """At the end: messages in memory that are wanted, too, and are beyond this page."""
+    """At the end: the number of further matching messages in memory, which are not on this page."""
 
 
 async def message_page(
@@ -199,14 +199,15 @@ async def message_page(
     after: Cursor | None,
     most: int,
 ) -> MessagePage:
-    """Read messages after a position, until there are enough or many were read: the transient ones last.
+    """Read messages after a position, until there are enough or the limit of a page is reached; transient
+    ones last.
 
     :param run: calls a function in a thread
-    :raises NotARequest: the position is of another kind of queue
+    :raises NotARequest: the position belongs to another kind of queue
     :raises StoreError: the store cannot be read
     """
     if after is not None and store is not None and len(after.positions) != (10 if store.prioritized else 1):
-        raise NotARequest("the position is of another kind of queue; begin at its first message")
+        raise NotARequest("the position belongs to another kind of queue; begin at the first message")
     found: list[Message] = []
     damaged: list[CorruptMessage] = []
     seen = size = 0
@@ -247,7 +248,7 @@ async def _then(
 
 
 def addressed(engine: Engine, message: Message, to: Destination) -> Message:
-    """Return the message as it is sent to another destination."""
+    """Return the message addressed to another destination."""
     return message.replace(
         destination=to,
         original_destination=message.original_destination or message.destination,
@@ -258,16 +259,16 @@ def addressed(engine: Engine, message: Message, to: Destination) -> Message:
 
 
 def move(engine: Engine, source: Queue, to: Destination | None, entries: Sequence[Entry]) -> Future[None]:
-    """Move entries; those whose messages are damaged go back."""
+    """Move entries; entries with damaged messages go back."""
     return _replace(engine, source, entries, lambda message: _moved(engine, message, to))
 
 
 def change(
     engine: Engine, source: Queue, entries: Sequence[Entry], priority: int | None, expiration_ms: int | None
 ) -> Future[None]:
-    """Replace entries by new messages, last in their queue, which differ in these headers.
+    """Replace entries by new messages with these headers, at the end of the queue.
 
-    None leaves a header as it is; those whose messages are damaged go back.
+    None keeps a header. Entries with damaged messages go back.
     """
 
     def changed(message: Message) -> list[Message]:
@@ -293,7 +294,7 @@ def _replace(
             try:
                 messages = replaced(entry.message)
             except CorruptMessage as error:
-                log.error("a message cannot be moved and stays where it is: %s", error)
+                log.error("a message cannot be moved and stays in its queue: %s", error)
                 damaged.append(entry)
                 continue
             for target, each in [place for message in messages for place in engine.router.route(message, "")]:

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, at ``/metrics``: collected from the broker's counters when they are scraped."""
+"""Metrics for Prometheus at ``/metrics``, collected from the broker's counters at each scrape."""
 
 from __future__ import annotations
 
@@ -33,59 +33,59 @@ from jdbcstore.util.stream_health import StreamHealth
 from jdbcstore.util.timings import BOUNDS, Timings
 
 OTHER = "other"
-"""The label ``destination`` of all that are beyond the limit."""
+"""The label ``destination`` for all destinations beyond the limit."""
 _COUNTERS = {
-    "enqueued": "Messages that have arrived.",
-    "dequeued": "Messages that have left: acknowledged, removed, moved, expired or dead.",
+    "enqueued": "Messages that arrived.",
+    "dequeued": "Messages that left: acknowledged, removed, moved, expired or dead.",
     "dispatched": "Deliveries to consumers, redeliveries included.",
-    "expired": "Messages that have expired.",
+    "expired": "Messages that expired.",
     "dead": "Messages that were moved to a dead letter queue.",
 }
-"""Each field of a view, and what it counts; a metric's name is ``jdbcstore_destination_FIELD_messages``."""
+"""The description of each counter in views; a metric's name is ``jdbcstore_destination_FIELD_messages``."""
 _GAUGES = {
-    "size": ("messages", "Messages of a queue, those with consumers included."),
-    "in_flight": ("in_flight_messages", "Messages that consumers have, and have not acknowledged."),
+    "size": ("messages", "Messages of a queue, including messages with consumers."),
+    "in_flight": ("in_flight_messages", "Unacknowledged messages of consumers."),
     "consumers": ("consumers", "Consumers."),
-    "producers": ("producers", "Connections that have sent to it."),
+    "producers": ("producers", "Connections that have sent to the destination."),
     "memory_used": ("memory_bytes", "Bytes of messages in memory."),
     "is_paused": ("paused", "Whether an administrator has paused its deliveries."),
-    "oldest_age": ("oldest_message_age_seconds", "The age of the first message of a queue that has one."),
+    "oldest_age": ("oldest_message_age_seconds", "The age of the first message of a queue."),
 }
 _LABELS = ("type", "destination")
 _WORK = {
     "commit": (
         "store_commit_seconds",
         "store_committed_rows",
-        "Transactions of the database.",
+        "Database transactions.",
         "Their rows.",
     ),
     "journal": ("journal_write_seconds", "journal_records", "Writes of the journal.", "Their records."),
 }
 
 _OF_STREAMS: dict[str, tuple[str, Callable[[StreamHealth], float | None]]] = {
-    "writable": ("Whether the stream of the journal can be written.", lambda one: one.problem is None),
+    "writable": ("Whether the journal's stream is writable.", lambda one: one.problem is None),
     "wanted_replicas": (
-        "Servers that are to have it: the option replicas.",
+        "The configured number of servers: the option replicas.",
         lambda one: one.replicas,
     ),
-    "current_replicas": ("Servers that are up, and have all of the stream.", lambda one: one.current),
-    "messages": ("Messages of NATS in the stream.", lambda one: one.messages),
+    "current_replicas": ("Servers that are up and have the whole stream.", lambda one: one.current),
+    "messages": ("NATS messages in the stream.", lambda one: one.messages),
     "bytes": ("Their bytes.", lambda one: one.size),
-    "limit_bytes": ("The stream's own limit of bytes, if it has one.", lambda one: one.limit),
+    "limit_bytes": ("The stream's limit in bytes, if it has one.", lambda one: one.limit),
 }
-"""Each figure of a stream, what it is, and its value; a metric's name is ``jdbcstore_stream_FIGURE``."""
+"""Each figure of a stream with its description and value; a metric's name is ``jdbcstore_stream_FIGURE``."""
 _WAITING = {
-    "transactions_in_doubt": "XA transactions that are prepared, and not decided.",
-    "slow_connections": "Clients that do not read what they are sent.",
-    "slow_consumers": "Consumers that have had messages for 30 seconds or more, and acknowledge none.",
+    "transactions_in_doubt": "Prepared XA transactions that are neither committed nor rolled back.",
+    "slow_connections": "Clients that do not read their messages.",
+    "slow_consumers": "Consumers that have held messages for 30 seconds or more without acknowledging any.",
 }
 
 
 class Metrics:
     """The page of metrics of one broker.
 
-    :param most: the destinations that have labels of their own; the first ones that are seen
-    :param folders: the folders whose disks are watched
+    :param most: the number of destinations with their own labels: the first ones seen
+    :param folders: the folders whose disks are monitored
     """
 
     def __init__(self, views: Views, guard: Guard, most: int, folders: Iterable[Path] = ()) -> None:
@@ -123,7 +123,7 @@ class Metrics:
                     "slow_connections": len(views.slow_clients()),
                     "slow_consumers": len(views.slow_consumers()),
                 }
-            except StoreError:  # it has stopped serving meanwhile
+            except StoreError:  # the broker stopped serving meanwhile
                 named, other = (), None
         families = [
             *_of_broker(broker, pending),
@@ -140,7 +140,7 @@ class Metrics:
 
 
 def served(page: Callable[[], Awaitable[bytes]], guard: Guard) -> web.Application:
-    """Return an application that answers with a page of metrics whoever may view them."""
+    """Return an application with a page of metrics for users with the role view."""
 
     async def answer(request: web.Request) -> web.Response:
         await guard.admit(request, VIEW)
@@ -152,7 +152,7 @@ def served(page: Callable[[], Awaitable[bytes]], guard: Guard) -> web.Applicatio
 
 
 async def text_of(families: Sequence[Metric]) -> bytes:
-    """Return metrics in the text format; made in a thread, so that clients need not wait for it."""
+    """Return metrics in the text format; made in a thread, so that clients do not wait."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Given(families))
     return await asyncio.to_thread(generate_latest, registry)
@@ -168,7 +168,7 @@ class _Given(Collector):
 
 @dataclass(frozen=True)
 class _Other:
-    """All destinations without labels of their own, together."""
+    """The sum of all destinations without their own labels."""
 
     count: int
     counters: dict[str, int]
@@ -176,21 +176,21 @@ class _Other:
 
 
 class _Labelled:
-    """The choice of destinations with labels of their own.
+    """The selection of destinations with their own labels.
 
-    A destination keeps what it got until the broker forgets it, and the counters of the others include those
-    that are forgotten: no counter falls, which Prometheus would take for a restart.
+    A destination keeps its labels until the broker forgets it. The counters of the others include forgotten
+    destinations, so that no counter falls, which Prometheus would take for a restart.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._named: set[str] = set()
         self._others: dict[str, tuple[int, ...]] = {}
-        """Their counters when they were last seen."""
+        """The last counters of each destination."""
         self._ended = [0] * len(_COUNTERS)
 
     def split(self, views: Sequence[DestinationView]) -> tuple[list[DestinationView], _Other]:
-        """Return those with labels of their own, and the others."""
+        """Return the destinations with their own labels, and the others."""
         present = {view.name for view in views}
         self._named &= present
         for name in self._others.keys() - present:
@@ -226,7 +226,7 @@ def _of_broker(broker: BrokerView, pending: tuple[int, int]) -> Iterator[Metric]
     yield _gauge("broker_uptime_seconds", "Seconds since the process began.", broker.uptime)
     if broker.obstacle is not None:
         return
-    yield _gauge("connections", "Clients that have logged in.", broker.connections)
+    yield _gauge("connections", "Connected clients.", broker.connections)
     yield _gauge("memory_used_bytes", "Bytes of messages in memory.", broker.memory_used)
     yield _gauge("memory_limit_bytes", "The option memory_limit.", broker.memory_limit)
     yield _gauge("temporary_used_bytes", "Bytes of messages in temporary files.", broker.temp_used)
@@ -239,14 +239,14 @@ def _of_broker(broker: BrokerView, pending: tuple[int, int]) -> Iterator[Metric]
         value = getattr(broker, field)
         yield CounterMetricFamily(f"jdbcstore_broker_{field}_messages", f"{text} All together.", value=value)
     count, size = pending
-    yield _gauge("store_pending_writes", "Writes that wait for the store, or are under way.", count)
+    yield _gauge("store_pending_writes", "Pending writes: waiting for the store, or running.", count)
     yield _gauge("store_pending_bytes", "Their bytes.", size)
 
 
 def _of_lock(lock: MastershipView) -> Iterator[Metric]:
-    yield _gauge("lock_held", "Whether it is the master.", lock.is_held)
+    yield _gauge("lock_held", "Whether this broker is the master.", lock.is_held)
     if lock.epoch is not None:
-        yield _gauge("lock_epoch", "The number of this mastership.", lock.epoch)
+        yield _gauge("lock_epoch", "The epoch of this mastership.", lock.epoch)
 
 
 def _of_destinations(
@@ -255,7 +255,7 @@ def _of_destinations(
     if other is None:
         return
     letters = GaugeMetricFamily(
-        "jdbcstore_destination_dead_letter_queue", "Whether it is a dead letter queue.", labels=_LABELS
+        "jdbcstore_destination_dead_letter_queue", "Whether the queue is a dead letter queue.", labels=_LABELS
     )
     for view in named:
         letters.add_metric(_labels(view), view.name in dead)
@@ -294,18 +294,22 @@ def _of_work(timings: dict[str, Timings]) -> Iterator[Metric]:
 def _of_journal(journal: JournalState | None) -> Iterator[Metric]:
     if journal is not None:
         yield _gauge(
-            "journal_pending_bytes", "Bytes that are not in the database yet.", journal.pending_bytes
+            "journal_pending_bytes",
+            "Bytes of the journal that are not in the database yet.",
+            journal.pending_bytes,
         )
         pending = journal.last_record - journal.applied
-        yield _gauge("journal_pending_records", "Records that are not in the database yet.", pending)
+        yield _gauge(
+            "journal_pending_records", "Records of the journal that are not in the database yet.", pending
+        )
         yield _gauge("journal_limit_bytes", "The journal's option memory_limit.", journal.memory_limit)
         failed = journal.failure is not None
-        yield _gauge("journal_checkpoint_failed", "Whether the last checkpoint has failed.", failed)
-        yield _gauge("journal_refused_messages", "Messages that the database has refused.", journal.refused)
+        yield _gauge("journal_checkpoint_failed", "Whether the last checkpoint failed.", failed)
+        yield _gauge("journal_refused_messages", "Messages that the database rejected.", journal.refused)
 
 
 def of_streams(streams: Sequence[StreamHealth]) -> Iterator[Metric]:
-    """Yield the figures of the streams of journals; nothing where there is none."""
+    """Yield the figures of the journals' streams, if there are any."""
     if not streams:
         return
     known = InfoMetricFamily("jdbcstore_stream", "The stream of a journal.", labels=["stream"])
@@ -326,10 +330,12 @@ def of_streams(streams: Sequence[StreamHealth]) -> Iterator[Metric]:
 def _of_members(streams: Sequence[StreamHealth]) -> Iterator[Metric]:
     labels = ["stream", "broker", "role"]
     follows = GaugeMetricFamily(
-        "jdbcstore_follower_up", "Whether a broker with a database of its own follows.", labels=labels
+        "jdbcstore_follower_up", "Whether a broker with its own database follows the stream.", labels=labels
     )
     lag = GaugeMetricFamily(
-        "jdbcstore_follower_lag_records", "Records of the stream that its database lacks.", labels=labels
+        "jdbcstore_follower_lag_records",
+        "Records of the stream that are missing in its database.",
+        labels=labels,
     )
     for stream in streams:
         for one in stream.members:
@@ -339,7 +345,7 @@ def _of_members(streams: Sequence[StreamHealth]) -> Iterator[Metric]:
 
 
 def _of_disks(folders: Iterable[Path]) -> Iterator[Metric]:
-    names = ("disk_free_bytes", "Bytes that are free on the disk of a folder."), ("disk_bytes", "Its size.")
+    names = ("disk_free_bytes", "Free bytes on the disk of a folder."), ("disk_bytes", "Its size.")
     free, size = (GaugeMetricFamily(f"jdbcstore_{name}", text, labels=["folder"]) for name, text in names)
     for folder in folders:
         with suppress(OSError):
@@ -350,7 +356,7 @@ def _of_disks(folders: Iterable[Path]) -> Iterator[Metric]:
 
 
 def of_checkup(checkup: Checkup | None) -> Iterator[Metric]:
-    """Yield the figures of a database, what its server is, and what is wrong with it."""
+    """Yield the figures, the server and the problems of a database."""
     if checkup is None:
         return
     if (server := checkup.server) is not None:
@@ -365,10 +371,10 @@ def of_checkup(checkup: Checkup | None) -> Iterator[Metric]:
         yield _gauge(f"database_{name}", FIGURES[name], value)
     numbers = Counter((one.name, one.severity) for one in checkup.diagnoses)
     sick = GaugeMetricFamily(
-        "jdbcstore_database_diagnoses", "What is wrong with the database.", labels=["name", "severity"]
+        "jdbcstore_database_diagnoses", "Problems of the database.", labels=["name", "severity"]
     )
     for labels, number in numbers.items():
         sick.add_metric(labels, number)
     yield sick
     bad = any(one.severity == BAD for one in checkup.diagnoses)
-    yield _gauge("database_sick", "Whether anything of that harms the queues now.", bad)
+    yield _gauge("database_sick", "Whether a problem harms the queues now.", bad)

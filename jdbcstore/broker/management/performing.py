@@ -1,4 +1,4 @@
-"""The operations of a management, whatever it manages: a broker, or queues that processes share."""
+"""The interface of a management's operations, on a broker or on shared queues."""
 
 from __future__ import annotations
 
@@ -15,51 +15,52 @@ from jdbcstore.errors import DestinationNotFound
 from jdbcstore.message.destination import Destination
 
 _MOST_SEEN = 5000
-"""The most messages to search when those of a selector or a group are counted."""
+"""The most messages to search when messages of a selector or a group are counted."""
 _PAGE = 200
-"""Messages that are looked at in one turn of the loop."""
+"""Messages read per iteration of the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """The messages, or subscriptions, that an operation would be for, counted a moment ago."""
+    """The recent count of messages or subscriptions that an operation would affect."""
 
     count: int
     noun: str = "message"
     seen: int | None = None
-    """The messages that were searched, if there are more."""
+    """The number of searched messages, if there are more."""
 
     def __str__(self) -> str:
         if self.seen is None:
             return counted(self.count, self.noun)
-        return f"at least {counted(self.count, self.noun)}, of the first {self.seen:,} that were searched"
+        return f"at least {counted(self.count, self.noun)} (only the first {self.seen:,} were searched)"
 
 
 class Performing(Protocol):
-    """A management, as HTTP and the console use it."""
+    """The interface of a management for HTTP and the console."""
 
     @property
     def operations(self) -> Mapping[str, Operation]:
-        """The rows of :data:`jdbcstore.broker.operations.OPERATIONS` that can be done, by name."""
+        """The available operations of :data:`jdbcstore.broker.operations.OPERATIONS`, by name."""
 
     async def perform(self, operation: Operation, actor: Actor, *values: Any, **arguments: Any) -> Any:
-        """Do what a row says, with the values of its path, and return its result.
+        """Run an operation with the values of its path, and return its result.
 
-        :raises StoreError: what its method raises
+        :raises StoreError: the errors of its method
         """
 
     async def affected(self, destination: Destination, choice: MessageChoice | None, /) -> Affected | None:
-        """Count what an operation on messages of a queue, or on a whole destination, would be for.
+        """Count the messages that an operation on a queue's messages, or on a whole destination, would
+        affect.
 
         None for a destination that does not exist.
 
-        :param choice: the messages; None for all that there is
+        :param choice: the messages; None for all
         :raises StoreError: the selector is invalid, or the store cannot be read
         """
 
 
 async def affected(views: Views, destination: Destination, choice: MessageChoice | None) -> Affected | None:
-    """Count messages of a broker, as :meth:`Performing.affected` says."""
+    """Count messages of a broker, see :meth:`Performing.affected`."""
     try:
         if destination.is_topic:
             subscriptions = [

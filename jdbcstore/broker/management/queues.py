@@ -29,9 +29,9 @@ _BATCH = 200
 class QueueOperations:
     """Operations on the messages of a queue, and on its deliveries.
 
-    Messages are taken from the reach of consumers first, so none that was removed or moved is delivered, and
-    none that a consumer has is removed. Each operation raises DestinationNotFound if the queue does not
-    exist, InvalidDestination if it is a topic, and InvalidSelector for a selector that is invalid.
+    Messages are first hidden from consumers, so a removed or moved message is never delivered, and a message
+    with a consumer is never removed. Each operation raises DestinationNotFound if the queue does not exist,
+    InvalidDestination if it is a topic, and InvalidSelector for an invalid selector.
     """
 
     def __init__(self, *, audit: Audit, runs: OperationRuns) -> None:
@@ -43,7 +43,7 @@ class QueueOperations:
     ) -> OperationOutcome:
         """Remove the selected messages of a queue that arrived before this call, except unacknowledged ones.
 
-        :raises StoreError: some of them could not be removed, which stay
+        :raises StoreError: some of them could not be removed, and stay
         """
         return await self._carry_out(actor, name, queue, choice, lambda _, source: source.pending.acknowledge)
 
@@ -53,7 +53,7 @@ class QueueOperations:
         """Move the selected messages to another destination in order, each in one transaction.
 
         :raises InvalidDestination: it is the same as ``to``
-        :raises StoreError: some of them could not be moved, which stay
+        :raises StoreError: some of them could not be moved, and stay
         """
 
         def act(engine: Engine, source: Queue) -> Act:
@@ -65,8 +65,8 @@ class QueueOperations:
     async def retry(self, actor: Actor, queue: Destination, choice: MessageChoice) -> OperationOutcome:
         """Move each selected message back to its original destination; messages of unknown origin stay.
 
-        It is as it was sent, without the cause of its death and without an expiration. Raises what
-        :meth:`move` does.
+        The message is as it was sent, without the dead letter's cause and without an expiration. This raises
+        the errors of :meth:`move`.
         """
         unknown: list[MessageId | None] = []
         back = partial(self._carry_out, actor, "retry", queue, choice, unknown=unknown)
@@ -118,13 +118,13 @@ class QueueOperations:
         Each is replaced in one transaction, and gets a new message id.
 
         :param expiration_ms: epoch milliseconds; 0 is never
-        :raises InvalidMessage: nothing is to be changed, or the priority is none
-        :raises StoreError: some of them could not be replaced, which stay
+        :raises InvalidMessage: nothing to change, or the priority is invalid
+        :raises StoreError: some of them could not be replaced, and stay
         """
 
         def act(engine: Engine, source: Queue) -> Act:
             if priority is None and expiration_ms is None:
-                raise InvalidMessage("nothing is to be changed; give a priority or an expiration")
+                raise InvalidMessage("nothing to change; give a priority or an expiration")
             if priority is not None and not 0 <= priority <= 9:
                 raise InvalidMessage(f"{priority} is not a priority; use one from 0 to 9")
             return partial(change, engine, source, priority=priority, expiration_ms=expiration_ms)
@@ -144,10 +144,10 @@ class QueueOperations:
         unknown: list[MessageId | None] | None = None,
         **details: Any,
     ) -> OperationOutcome:
-        """Take the chosen messages and do something with them.
+        """Take the selected messages and process them.
 
-        :param unknown: gets the ids of dead letters that stay because their origin is unknown; without it,
-            the origin does not matter
+        :param unknown: receives the ids of dead letters that stay because their origin is unknown; without
+            it, the origin does not matter
         """
         with self._audit.on_messages(actor, name, queue, choice, **details) as (engine, line):
             source = queue_of(engine, queue)
@@ -163,7 +163,7 @@ class QueueOperations:
 
             def checked(entries: Sequence[Entry]) -> Future[None]:
                 if engine.is_stopping:
-                    raise StoreClosed("the broker is stopping; ask the next master")
+                    raise StoreClosed("the broker is stopping; use the next master")
                 return act(entries)
 
             with self._runs.run(actor, name, queue, source.size or 0) as run:
@@ -185,7 +185,7 @@ class QueueOperations:
     def stop(self, actor: Actor, run: str) -> None:
         """Stop a running operation after its current messages. Finished work is kept.
 
-        :raises MessageNotFound: it is not under way
+        :raises MessageNotFound: it is not running
         """
         with self._audit.operation(actor, "stop_operation", run=run):
             self._runs.stop(run)
@@ -193,9 +193,10 @@ class QueueOperations:
     async def pause(self, actor: Actor, queue: Destination) -> None:
         """Pause the deliveries of a queue until ``resume``, also after a restart or failover.
 
-        Messages that consumers have stay with them, and messages that are sent are stored.
+        Consumers keep the messages that they have, and sent messages are stored.
 
-        :raises StoreError: it is paused, but the store has not kept that, so that it ends with this process
+        :raises StoreError: it is paused, but the store could not record that, so the pause ends with this
+            process
         """
         with self._audit.operation(actor, "pause", destination=str(queue)) as (engine, line):
             queue_of(engine, queue).pause()
@@ -204,7 +205,8 @@ class QueueOperations:
     async def resume(self, actor: Actor, queue: Destination) -> None:
         """Resume the deliveries of a queue.
 
-        :raises StoreError: it is, but the store has not kept that, and the next master pauses it again
+        :raises StoreError: it is resumed, but the store could not record that, so the next master pauses it
+            again
         """
         with self._audit.operation(actor, "resume", destination=str(queue)) as (engine, _):
             queue_of(engine, queue).resume()
@@ -213,4 +215,4 @@ class QueueOperations:
 
 def _check_target(queue: Destination, to: Destination) -> None:
     if to == queue:
-        raise InvalidDestination(f"the messages are in {queue} already; name another destination")
+        raise InvalidDestination(f"the messages are already in {queue}; name another destination")

@@ -1,4 +1,4 @@
-"""Views of a broker while it serves: its destinations, clients and store, and the messages of its queues."""
+"""Views of a running broker: its destinations, clients and store, and the messages of its queues."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ from jdbcstore.util.stream_health import StreamHealth
 from jdbcstore.util.timings import Timings
 
 _AT_ONCE = 250
-"""Destinations that are looked at in one turn of the loop: some milliseconds."""
+"""Destinations read per iteration of the event loop, in some milliseconds."""
 
 
 class Views:
     """A view of one broker; every method is called on its loop.
 
-    Each raises :class:`~jdbcstore.errors.NotMaster` while the broker does not serve, unless it says so. What
-    reads the store raises :class:`~jdbcstore.errors.StoreError` if that cannot be read.
+    Each raises :class:`~jdbcstore.errors.NotMaster` while the broker is not serving, unless documented
+    otherwise. Views that read the store raise :class:`~jdbcstore.errors.StoreError` if it cannot be read.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Views:
         self._watched = ConsumerWatch()
 
     def broker(self, *, monotonic: bool = False) -> BrokerView:
-        """Return the broker's version, addresses, totals and memory, also while it does not serve.
+        """Return the broker's version, addresses, totals and memory, also while it is not serving.
 
         :param monotonic: as in :meth:`destinations`
         """
@@ -133,11 +133,11 @@ class Views:
     ) -> list[DestinationView]:
         """Return the queues and topics that the broker knows, or those of ``names``, sorted by name.
 
-        :param monotonic: whether the counters are those that :meth:`reset` leaves alone
+        :param monotonic: whether to return the counters that :meth:`reset` does not change
         """
         if names is not None:
             return await self._views([*names], monotonic=monotonic)
-        # One after the other: the loop does other work between two of them, however many are asked for.
+        # One after the other, so that the loop does other work between two of them.
         async with self._listing:
             await asyncio.sleep(0)
             engine = self._master.engine()
@@ -189,9 +189,9 @@ class Views:
         Destinations without a value of that field come last.
 
         :param kind: ``queue`` or ``topic``
-        :param search: a part of the name, in any case of letters
-        :param where: conditions, as :func:`jdbcstore.broker.management.lists.conditions` reads them
-        :param ages: whether to look for the age of the first message of each queue
+        :param search: a part of the name, ignoring case
+        :param where: conditions for :func:`jdbcstore.broker.management.lists.conditions`
+        :param ages: whether to read the age of the first message of each queue
         """
         matching = [
             view
@@ -257,17 +257,17 @@ class Views:
         return self._runs.all()
 
     def slow_clients(self) -> list[str]:
-        """Return the clients that do not read what they are sent, by client id, or by connection."""
+        """Return the clients that do not read their messages, by client id, or by connection."""
         served, _ = self._master.required()
         slow = [client for client in clients_of(served) if client.output.paused]
         return [client.access.client_id or client.connection_id for client in slow]
 
     def slow_consumers(self) -> list[SubscriptionView]:
-        """Return the consumers that have had messages for long, and acknowledge none."""
+        """Return the consumers that have held messages for long without acknowledging any."""
         return [view for view, _ in self._consumers() if view.is_slow]
 
     def look_at_consumers(self) -> None:
-        """Note what consumers have done until now."""
+        """Record the progress of consumers."""
         self._watched.look(self._master.engine().destinations.subscriptions, self._clock.monotonic())
 
     def _consumers(self) -> list[tuple[SubscriptionView, BaseSubscription]]:
@@ -314,7 +314,7 @@ class Views:
         return _mastership(None if master is None else master.store)
 
     def lock_history(self) -> list[LockEvent]:
-        """Return the last 100 changes of the mastership that this process has seen, oldest first."""
+        """Return the last 100 changes of the mastership in this process, the oldest first."""
         return list(self._master.process.history)
 
     async def journal(self) -> JournalState | None:
@@ -342,17 +342,17 @@ class Views:
     async def checkup(self) -> Checkup | None:
         """Return the diagnoses and figures of the database, at most fifteen seconds old.
 
-        None without a database, and while the first look takes long.
+        None without a database, and while the first checkup takes long.
         """
         engine = self._master.engine()
         return await self._checkups.of(engine.store, engine.loop.run)
 
     def pending(self) -> tuple[int, int]:
-        """Return the number and the bytes of writes that wait for the store, or are under way."""
+        """Return the number and the bytes of waiting and running writes."""
         return self._master.engine().outbox.line.pending
 
     async def with_ages(self, views: Sequence[DestinationView]) -> list[DestinationView]:
-        """Return the views of queues with the age of the first message, in one go."""
+        """Return the views of queues with the age of the first message, read together."""
         engine = self._master.engine()
         names = [Destination.parse(view.name) for view in views]
         queues = [
@@ -370,13 +370,13 @@ class Views:
         ]
 
     def dead_letter_queues(self) -> list[Destination]:
-        """Return the queues that dead letters go to by the policies of the destinations in memory, sorted."""
+        """Return the dead letter queues by the policies of the destinations in memory, sorted."""
         engine = self._master.engine()
         queues: set[Destination] = set()
         seen: set[int] = set()
         for name, destination in engine.destinations.items():
             strategy = destination.policy.dead_letter_strategy
-            if not isinstance(strategy, IndividualDeadLetterStrategy):  # the same for all
+            if not isinstance(strategy, IndividualDeadLetterStrategy):  # the same queue for all
                 if id(strategy) in seen:
                     continue
                 seen.add(id(strategy))
@@ -387,7 +387,8 @@ class Views:
         return sorted(known, key=str)
 
     def tallies(self) -> dict[Destination, tuple[int, Counters]]:
-        """Return the size of each destination, 0 if it is not known, and its counters, without the store."""
+        """Return the size of each destination, 0 if it is unknown, and its counters, without reading the
+        store."""
         engine = self._master.engine()
         return {
             name: ((destination.size or 0) if isinstance(destination, Queue) else 0, destination.counters)
@@ -424,7 +425,7 @@ class Views:
         :raises DestinationNotFound: it does not exist
         :raises InvalidDestination: it is a topic
         :raises InvalidSelector: the selector is invalid
-        :raises NotARequest: the position is of another kind of queue
+        :raises NotARequest: the position belongs to another kind of queue
         """
         engine = self._master.engine()
         source = queue_of(engine, queue)
@@ -432,7 +433,7 @@ class Views:
         return await message_page(engine.loop.run, source.store, transient, choice.wanted(), after, limit)
 
     def holder(self, queue: Destination, message: Message) -> str | None:
-        """Return the client that has a message of a queue and has not acknowledged it; None without one."""
+        """Return the client that holds a message of a queue unacknowledged, or None."""
         served, engine = self._master.required()
         names = {one.connection_id: one.access.client_id for one in clients_of(served)}
         for subscription in engine.destinations.subscriptions:
@@ -445,7 +446,7 @@ class Views:
         return None
 
     async def removals(self, message: MessageId, since_ms: int | None = None) -> list[RemovalRecord]:
-        """Return what is recorded of the removals of a message; see :class:`jdbcstore.abc.Recorded`."""
+        """Return the recorded removals of a message; see :class:`jdbcstore.abc.Recorded`."""
         engine = self._master.engine()
         store = engine.store
         if not isinstance(store, Recorded):

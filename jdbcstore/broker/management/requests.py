@@ -1,4 +1,4 @@
-"""Requests of the management as they come from anyone: checked field by field."""
+"""Untrusted requests of the management, checked field by field."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MOST_IDS = 1000
 _LONGEST = 1 << 63
 _LAST_ID = (1 << 63) - 1
 LONGEST_TTL = 1 << 53
-"""Milliseconds that a message lives at most."""
+"""The longest lifetime of a message in milliseconds."""
 
 
 class Fields:
-    """The fields of a request; each is taken once, and what is left over is an error.
+    """The fields of a request; each is taken once, and unknown fields are an error.
 
-    A field that has another value raises NotARequest, and so does anything but an object.
+    A field with an invalid value raises NotARequest, and so does a body that is not an object.
     """
 
     def __init__(self, values: Any) -> None:
@@ -31,17 +31,17 @@ class Fields:
         self._values: dict[str, Any] = dict(values)
 
     def end(self) -> None:
-        """Nothing is left.
+        """Check that all fields were taken.
 
-        :raises NotARequest: there are fields that are not known
+        :raises NotARequest: there are unknown fields
         """
         if self._values:
             raise NotARequest(f"unknown field {sorted(map(repr, self._values))[0][:80]}; remove it")
 
     def arguments(self, parameters: Iterable[Parameter]) -> dict[str, Any]:
-        """Return the arguments of an operation, without those that have the defaults of its method.
+        """Return the arguments of an operation, without absent ones, whose defaults are the method's.
 
-        :raises NotARequest: one of them is something else
+        :raises NotARequest: an argument is invalid
         """
         arguments = {}
         for parameter in parameters:
@@ -72,7 +72,7 @@ class Fields:
         return value
 
     def number(self, name: str, *, least: int, most: int = _LONGEST) -> int | None:
-        """Return an integer in these limits, in a query as digits."""
+        """Return an integer within these limits; in a query, it is digits."""
         value = self.take(name)
         if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
             value = int(value)
@@ -102,13 +102,13 @@ class Fields:
         return None if value is None else value == "true"
 
     def expiration(self, name: str) -> int | None:
-        """Return the time at which so many milliseconds are over; 0 for 0, which is never."""
+        """Return the expiration time for a lifetime in milliseconds; 0, which is never, for 0."""
         return expiration_of(self.number(name, least=0, most=LONGEST_TTL))
 
     def destination(self, name: str) -> Destination:
-        """Return a queue or topic by its name, which must be there.
+        """Return a queue or topic by its required name.
 
-        :raises NotARequest: it is absent, or something else
+        :raises NotARequest: it is absent or not a string
         :raises InvalidDestination: it is not a name
         """
         value = self.text(name)
@@ -119,7 +119,7 @@ class Fields:
     def choice(self) -> MessageChoice:
         """Return the messages to act on: ``ids``, ``selector``, ``limit``, ``expired``, ``origin``.
 
-        :raises NotARequest: one of them is something else
+        :raises NotARequest: a field is invalid
         :raises InvalidDestination: ``origin`` is not a name
         """
         ids = self.take("ids")
@@ -130,7 +130,7 @@ class Fields:
                 raise NotARequest(f"ids must be at most {_MOST_IDS}; use several requests")
         selector = self.text("selector")
         if selector is not None and not selector.strip():
-            raise NotARequest("selector is empty, and would match every message; leave it out for that")
+            raise NotARequest("selector is empty, and would match every message; omit it for that")
         return MessageChoice(
             ids=None if ids is None else tuple(ids),
             selector=selector,
@@ -140,25 +140,25 @@ class Fields:
         )
 
     def selected(self, *, by_origin: bool = False) -> MessageChoice:
-        """Return the messages to look at: ``selector``, and ``origin`` if they may be chosen by it.
+        """Return the messages to read: ``selector``, and ``origin`` if it is allowed.
 
-        :raises NotARequest: one of them is something else
+        :raises NotARequest: a field is invalid
         :raises InvalidDestination: ``origin`` is not a name
         """
         selector = self.text("selector")
         return MessageChoice(selector=selector, origin=self.origin() if by_origin else None)
 
     def origin(self) -> Destination | None:
-        """Return the destination that messages were sent to before, which may have wildcards.
+        """Return the original destination of messages, which may have wildcards.
 
-        :raises NotARequest: it is something else
+        :raises NotARequest: it is not a string
         :raises InvalidDestination: it is not a name
         """
         origin = self.text("origin")
         return None if origin is None else Destination.named(origin)
 
     def cursor(self, name: str) -> Cursor | None:
-        """Return a position between two messages, as :func:`position` writes it."""
+        """Return a position between two messages, in the form of :func:`position`."""
         text = self.text(name)
         if not text:
             return None
@@ -171,11 +171,11 @@ class Fields:
         return Cursor(tuple(map(int, parts)))
 
     def messages(self) -> tuple[Message]:
-        """Return the message that a request describes, without a destination.
+        """Return the message in a request, without a destination.
 
         :raises NotARequest: a field is wrong
         :raises InvalidDestination: ``reply_to`` is not a name
-        :raises InvalidMessage: it cannot be a message
+        :raises InvalidMessage: the message is invalid
         """
         properties = self.take("properties")
         if properties is None:
@@ -204,27 +204,29 @@ class Fields:
 
 
 def position(cursor: Cursor | None) -> str | None:
-    """Return a position between two messages, as it is in an address; None at the end."""
+    """Return a position between two messages in the form for addresses; None at the end."""
     return None if cursor is None else ",".join(map(str, cursor.positions))
 
 
 def destination_of(name: str, kind: DestinationKind) -> Destination:
-    """Return the queue or topic that a message is sent to, by a name whose kind the address has.
+    """Return the queue or topic to send to, by a name; the address has the kind.
 
-    :raises NotARequest: the name is one of the other kind
+    :raises NotARequest: the name has the other kind
     :raises InvalidDestination: it is not a name
     """
     found = Destination.named(name, kind)
     if found.is_topic != (kind is DestinationKind.TOPIC):
         kinds = ("queue", "topic") if found.is_topic else ("topic", "queue")
-        raise NotARequest(f"the address is one of a {kinds[0]}, and {found} is a {kinds[1]}; use its address")
+        raise NotARequest(
+            f"the address is for a {kinds[0]}, but {found} is a {kinds[1]}; use the address for a {kinds[1]}"
+        )
     return found
 
 
 def sequence_of(text: str) -> int:
     """Return the ID of a message's row.
 
-    :raises NotARequest: the text is not one
+    :raises NotARequest: the text is not an ID
     """
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= _LAST_ID):
         raise NotARequest(f"{text[:80]!r} is not the ID of a message; see the list of claims")
@@ -232,5 +234,5 @@ def sequence_of(text: str) -> int:
 
 
 def expiration_of(ttl_ms: int | None) -> int | None:
-    """Return the time at which a message expires that lives so long from now; 0 for 0, which is never."""
+    """Return the expiration time of a message with a lifetime from now; 0, which is never, for 0."""
     return ttl_ms and time.time_ns() // 1_000_000 + ttl_ms

@@ -1,4 +1,4 @@
-"""Operations on many messages that are under way: how far they are, and their stopping."""
+"""Running operations on many messages: their progress, and stopping them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.util.clock import Clock
 
 _KEPT = 50
-"""Operations that are remembered after their end."""
+"""The number of finished operations that are remembered."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,32 +28,32 @@ class OperationRun:
     user: str
     began_ms: int
     size: int | None
-    """The messages of the queue when it began; None if it is not known, as of a topic."""
+    """The messages of the queue at the beginning; None if unknown, as for a topic."""
     seen: int = 0
-    """Messages that were looked at."""
+    """Messages that were examined."""
     count: int = 0
-    """Messages that are done."""
+    """Messages that were processed."""
     left: int = 0
-    """At the end: chosen ones that stay, because consumers or transactions have them."""
+    """At the end: selected messages that stay, because consumers or transactions have them."""
     ended_ms: int | None = None
     is_stopped: bool = False
-    """Whether an administrator has stopped it: what is done stays done."""
+    """Whether an administrator stopped it; finished work is kept."""
     error: str | None = None
-    """Why it has failed."""
+    """The reason of its failure."""
 
     def advance(self, done: int, seen: int) -> bool:
-        """Count messages that were done and looked at; return whether to go on. Any thread may call it."""
+        """Count processed and examined messages; return whether to continue. Thread-safe."""
         self.count += done
         self.seen += seen
         return not self.is_stopped
 
     def leave(self, left: int) -> None:
-        """Take the number of those that stay."""
+        """Set the number of messages that stay."""
         self.left = left
 
 
 class OperationRuns:
-    """The operations of this process that are under way, and the last ones that have ended."""
+    """The running operations of this process, and the last finished ones."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -63,7 +63,7 @@ class OperationRuns:
 
     @contextmanager
     def run(self, actor: Actor, operation: str, of: Destination, size: int | None) -> Iterator[OperationRun]:
-        """Keep an operation while the block runs."""
+        """Register an operation while the block runs."""
         run = OperationRun(
             id=str(next(self._numbers)),
             operation=operation,
@@ -84,15 +84,15 @@ class OperationRuns:
             self._ended.append(run)
 
     def all(self) -> list[OperationRun]:
-        """Return those that are under way, the last one first, then those that have ended."""
+        """Return running operations, the newest first, then finished ones."""
         return [*reversed(self._active.values()), *reversed(self._ended)]
 
     def stop(self, run_id: str) -> None:
-        """Have an operation end after the messages that it is at.
+        """Stop an operation after its current messages.
 
-        :raises MessageNotFound: it is not under way
+        :raises MessageNotFound: it is not running
         """
         run = self._active.get(run_id)
         if run is None:
-            raise MessageNotFound(f"no operation {run_id!r} is under way; it may have ended")
+            raise MessageNotFound(f"no operation {run_id!r} is running; it may have finished")
         run.is_stopped = True

@@ -1,4 +1,4 @@
-"""Scheduled messages: which there are, their cancellation, and sending one before its time."""
+"""Scheduled messages: listing, cancelling, and sending before their time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jdbcstore.errors import InvalidDestination, MessageNotFound
 
 
 class ScheduledOperations:
-    """Operations on the messages that a broker sends later.
+    """Operations on scheduled messages.
 
     Each raises InvalidDestination if ``scheduler_support`` is off.
     """
@@ -42,8 +42,8 @@ class ScheduledOperations:
     async def cancel(self, actor: Actor, job: str) -> OperationOutcome:
         """Remove a scheduled message with its repetitions; durable when this completes.
 
-        :raises MessageNotFound: there is none of this id; it may have been sent
-        :raises StoreError: it may still be there
+        :raises MessageNotFound: no message has this id; it may have been sent
+        :raises StoreError: it may still be scheduled
         """
         with self._audit.operation(actor, "cancel_scheduled", job=job) as (engine, line):
             scheduler = _scheduler(engine)
@@ -55,7 +55,7 @@ class ScheduledOperations:
     def send_now(self, actor: Actor, job: str) -> OperationOutcome:
         """Send a scheduled message immediately; its repetitions follow from now on.
 
-        :raises MessageNotFound: there is none of this id; it may have been sent
+        :raises MessageNotFound: no message has this id; it may have been sent
         """
         with self._audit.operation(actor, "send_scheduled", job=job) as (engine, line):
             scheduler = _scheduler(engine)
@@ -68,7 +68,7 @@ class ScheduledOperations:
 def _scheduler(engine: Engine) -> Scheduler:
     if engine.scheduler is None:
         raise InvalidDestination(
-            "this broker schedules no messages; set scheduler_support in [broker], and restart it"
+            "scheduled messages are disabled; set scheduler_support in [broker], and restart the broker"
         )
     return engine.scheduler
 

@@ -1,4 +1,4 @@
-"""Metrics of a database that is only looked at: its state, and the queues that processes share."""
+"""Metrics of a database without a broker: its state, and shared queues."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.shared_queues import SharedNumbers
 
 _COUNTS = (
-    ("free", "free", "Messages that are neither claimed nor delayed, as far as they are counted."),
-    ("claimed", "claimed", "Messages that processes have claimed."),
-    ("delayed", "delayed", "Messages that can be claimed later only."),
+    ("free", "free", "Messages that can be claimed now, as far as they are counted."),
+    ("claimed", "claimed", "Claimed messages."),
+    ("delayed", "delayed", "Delayed messages, which cannot be claimed yet."),
     (
         "redeliveries",
         "redeliveries",
-        "Claims of messages that are there which were rejected, or left by a dead process.",
+        "Earlier claims of present messages that were rejected, or ended with a dead process.",
     ),
 )
-"""The ends of names, the numbers of a queue and of a key, and what each is."""
+"""Suffixes of metrics, with the number of a queue and of a key, and the description."""
 _GAUGES = (
     *_COUNTS,
-    ("oldest_free_seconds", "oldest_free", "Seconds since the first free message was sent."),
-    ("oldest_claimed_seconds", "oldest_claimed", "Seconds since the first claimed message was sent."),
+    ("oldest_free_seconds", "oldest_free", "The age of the first unclaimed message in seconds."),
+    ("oldest_claimed_seconds", "oldest_claimed", "The age of the first claimed message in seconds."),
 )
-"""Likewise, of queues only."""
+"""Likewise, for queues only."""
 
 
 async def shared_page(
@@ -48,22 +48,22 @@ def _of_claims(numbers: SharedNumbers) -> Iterator[Metric]:
             if value is not None:
                 gauge.add_metric([one.queue], value)
         yield gauge
-    paused = GaugeMetricFamily("jdbcstore_claims_paused", "Whether nobody can claim.", labels=["queue"])
+    paused = GaugeMetricFamily("jdbcstore_claims_paused", "Whether claims are paused.", labels=["queue"])
     for one in queues:
         paused.add_metric([one.queue], one.settings.paused)
     yield paused
-    # Of the others there may be as many as there are tenants.
+    # Other keys are omitted, because there may be one for each tenant.
     keys = [(one.queue, key) for one in queues for key in one.keys]
     for name, field, text in _COUNTS:
         gauge = GaugeMetricFamily(f"jdbcstore_claims_key_{name}", text, labels=["queue", "key"])
         for queue, key in keys:
             gauge.add_metric([queue, key.key], getattr(key, field))
         yield gauge
-    text = "Processes that claim messages, and whose lease is running."
+    text = "Processes that claim messages, with a valid lease."
     yield GaugeMetricFamily("jdbcstore_claims_workers", text, value=numbers.running)
-    text = "Claims of processes that have ended without closing."
+    text = "Claims of processes that ended without closing."
     yield GaugeMetricFamily("jdbcstore_claims_left", text, value=numbers.left)
     ages = [one.age for one in numbers.workers if one.age is not None and one.lease_left >= 0]
-    text = "The age of the process that has its lease for the longest time."
+    text = "The age of the oldest lease."
     if ages:
         yield GaugeMetricFamily("jdbcstore_claims_oldest_worker_seconds", text, value=max(ages))

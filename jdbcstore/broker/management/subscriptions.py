@@ -20,7 +20,7 @@ from jdbcstore.message.destination import Destination
 
 
 class SubscriptionOperations:
-    """Operations on durable subscriptions, which have no consumer meanwhile."""
+    """Operations on durable subscriptions without consumers."""
 
     def __init__(self, *, audit: Audit, runs: OperationRuns) -> None:
         self._audit = audit
@@ -38,7 +38,7 @@ class SubscriptionOperations:
     ) -> SubscribedView:
         """Create a durable subscription, unless it exists.
 
-        :param retroactive: whether a new one begins at the first message still stored
+        :param retroactive: whether a new subscription begins at the first message that is still stored
         :raises InvalidDestination: it is not one topic, or the store cannot hold its name
         :raises InvalidSelector: the selector is invalid
         :raises InvalidSubscription: the store cannot hold its names, or durable subscriptions are rejected
@@ -47,7 +47,7 @@ class SubscriptionOperations:
         details = {"client_id": client_id, "subscription": name, "selector": selector}
         with self._audit.operation(actor, "subscribe", destination=str(topic), **details) as (engine, _):
             if not topic.is_topic or topic.is_composite or topic.is_temporary:
-                raise InvalidDestination(f"{topic} is not one topic that stays; name a topic")
+                raise InvalidDestination(f"{topic} is a pattern or temporary; name one topic")
             key, wanted = (client_id, name), (topic, selector or None)
             durable = next((durable for durable in engine.durables if durable.key == key), None)
             if durable is None:
@@ -86,7 +86,7 @@ class SubscriptionOperations:
 
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist
-        :raises StoreError: some of it could not be removed
+        :raises StoreError: some messages could not be removed
         """
         names = {"client_id": client_id, "subscription": name}
         with self._audit.operation(actor, "purge_subscription", **names) as (engine, line):
@@ -97,7 +97,8 @@ class SubscriptionOperations:
 
 
 def pending_messages(store: Store, durable: Durable, topics: Sequence[Destination] | None = None) -> int:
-    """Count what is pending for a durable subscription, of all its topics or of some; in a thread."""
+    """Count the pending messages of a durable subscription, of all its topics or of some; called in a
+    thread."""
     count = 0
     for topic in topics or [*durable.topics]:
         with contextlib.suppress(SubscriptionNotFound):

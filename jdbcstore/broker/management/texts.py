@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as people read them."""
+"""Numbers, sizes and times for people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from math import isnan
 
 NONE = "\u2013"
-"""In the place of what is not known: a dash."""
+"""A dash, for unknown values."""
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _DURATIONS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
 
@@ -26,7 +26,7 @@ def counted(value: int, noun: str) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Format a number in a second."""
+    """Format a number per second."""
     return NONE if value is None else f"{number(round(value, 1))}/s"
 
 

@@ -1,4 +1,4 @@
-"""Views: what an administrator sees of a broker, as it was at one moment. Durations are seconds."""
+"""Views of a broker at one moment, for administrators. Durations are seconds."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.util.timings import Timings
 
 WAITING = "waiting for the lock"
-"""Why a slave is not serving."""
+"""The reason why a slave is not serving."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
-    """The name and the places that people tell a broker from others by, also while it does not serve."""
+    """The name and addresses that distinguish a broker from others, also while it is not serving."""
 
     name: str = ""
-    """The option ``broker_name``; the address where that is the default, which says nothing."""
+    """The option ``broker_name``; the address if the option is the default."""
     address: str = ""
-    """HOST:PORT of its management, as other machines reach it."""
+    """HOST:PORT of its management, for other machines."""
     database: str = ""
     """The URL of the database, without a password."""
     environment: str = ""
-    """The option of this name; empty without one."""
+    """The option ``environment``; empty by default."""
     color: str = "gray"
     """Its colour, one of :data:`jdbcstore.config.broker.COLORS`."""
 
@@ -40,9 +40,8 @@ class BrokerIdentity:
 class BrokerView:
     """The whole broker, of this ``version``.
 
-    It has so many ``connections`` that have logged in, ``queues`` and ``topics``. ``enqueued``, ``dequeued``,
-    ``dispatched``, ``expired`` and ``dead`` are those of all destinations since it became the master.
-    ``memory_limit`` and ``temp_limit`` are the options of these names.
+    ``connections`` counts clients that have logged in. ``enqueued``, ``dequeued``, ``dispatched``,
+    ``expired`` and ``dead`` count messages of all destinations since it became the master.
     """
 
     name: str = ""
@@ -52,7 +51,7 @@ class BrokerView:
     version: str = __version__
     """The version of jdbcstore."""
     obstacle: str | None
-    """Why it does not serve; None if it serves. Most other fields are 0 then."""
+    """The reason why it is not serving; None if it is. Without service most other fields are 0."""
     uptime: float
     """Seconds since this process started."""
     addresses: tuple[str, ...] = ()
@@ -66,7 +65,7 @@ class BrokerView:
     topics: int = 0
     """Topics in memory."""
     enqueued: int = 0
-    """Messages of all destinations that arrived since it became the master, as the next counters."""
+    """Messages of all destinations that arrived since it became the master, like the following counters."""
     dequeued: int = 0
     """Messages that left."""
     dispatched: int = 0
@@ -86,12 +85,12 @@ class BrokerView:
 
     @property
     def is_slave(self) -> bool:
-        """Whether all is well, and another broker serves."""
+        """Whether it is a healthy slave of another broker."""
         return self.obstacle == WAITING
 
 
 class Activity(NamedTuple):
-    """The messages in a second of the last minute, and the seconds since the last one; None is not known."""
+    """Messages per second in the last minute, and seconds since the last message; None if unknown."""
 
     enqueued: float | None
     dispatched: float | None
@@ -101,12 +100,7 @@ class Activity(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationView:
-    """A queue, or a topic if ``is_topic``. The counters begin when the broker first knows it.
-
-    ``enqueued`` messages have arrived, ``dispatched`` counts deliveries, ``expired`` have expired. There are
-    so many ``consumers``, and ``memory_used`` bytes of its messages are in memory. ``is_paused`` is true if
-    an administrator has paused its deliveries.
-    """
+    """A queue, or a topic if ``is_topic``. Its counters begin when it first is in the broker's memory."""
 
     name: str
     """The qualified name, such as ``queue://ORDERS``."""
@@ -117,7 +111,7 @@ class DestinationView:
     memory_limit: int = 0
     """Maximum bytes of its messages in memory: the policy's, or the broker's."""
     enqueued: int = 0
-    """Messages that arrived since the broker first had it in memory, as the next counters."""
+    """Messages that arrived since it was first in the broker's memory, like the following counters."""
     dequeued: int = 0
     """Messages that left: acknowledged, removed, moved, expired or dead."""
     dispatched: int = 0
@@ -135,11 +129,11 @@ class DestinationView:
     memory_used: int = 0
     """Bytes of its messages in memory."""
     is_paused: bool = False
-    """Whether an administrator paused it."""
+    """Whether an administrator paused its deliveries."""
     paused_by: str | None = None
     """The login or address of the administrator who paused it."""
     paused_since_ms: int | None = None
-    """When it was paused."""
+    """The time when it was paused."""
     average_wait: float | None = None
     """Average seconds from sending to delivery; None without a delivery."""
     enqueued_per_second: float | None = None
@@ -156,17 +150,14 @@ class DestinationView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionView:
-    """A client's connection with this ``id`` and ``client_id``, which speaks this ``protocol``.
-
-    It is ``age`` seconds old, and has so many ``consumers`` with ``in_flight`` unacknowledged messages.
-    """
+    """A client's connection. Its ``consumers`` have ``in_flight`` unacknowledged messages."""
 
     id: str
     """Its ID, for ``DELETE /api/connections/ID``."""
     client_id: str | None
     """The client ID of JMS or STOMP."""
     user: str
-    """Empty without a login."""
+    """The login; empty without one."""
     peer: str
     """The client's address."""
     protocol: str
@@ -182,21 +173,20 @@ class ConnectionView:
     sends_to: tuple[str, ...]
     """Destinations that it has sent to, at most 1,000."""
     connector: str
-    """The address that it connected to, as a URI."""
+    """The URI of the connector."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionView:
     """A consumer, or a durable subscription without one.
 
-    Messages are for this ``selector``, if it has one. ``is_browser`` is true if it consumes nothing. With a
-    limit of ``prefetch``, it has ``in_flight`` unacknowledged messages, of ``dispatched`` deliveries.
+    It has ``in_flight`` unacknowledged messages, out of ``dispatched`` deliveries.
     """
 
     destination: str
-    """May have wildcards."""
+    """The destination; may have wildcards."""
     connection_id: str | None = None
-    """None for a durable subscription without a consumer."""
+    """The ID of the connection; None for a durable subscription without a consumer."""
     client_id: str | None = None
     """The client id of JMS, if the subscription is durable."""
     name: str | None = None
@@ -219,7 +209,7 @@ class SubscriptionView:
     consumer_id: str | None = None
     """The consumer's ID, if its client names it, or its number in the connection."""
     idle: float | None = None
-    """Seconds without a delivery and an acknowledgement, in steps of ten; None without a consumer."""
+    """Seconds without a delivery or an acknowledgement, in steps of ten; None without a consumer."""
     unsettled: float | None = None
     """Seconds with unacknowledged messages and no acknowledgement, in steps of ten; otherwise None."""
     is_slow: bool = False
@@ -228,9 +218,9 @@ class SubscriptionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritesView:
-    """The numbers of messages that the commit of an XA transaction adds to a destination, and acknowledges.
+    """The numbers of messages that the commit of an XA transaction adds to a destination and acknowledges.
 
-    ``client_id`` and ``subscription_name`` are those of a durable subscription that it acknowledges for.
+    ``client_id`` and ``subscription_name`` name a durable subscription that it acknowledges for.
     """
 
     destination: str
@@ -241,7 +231,7 @@ class WritesView:
 
     @classmethod
     def of(cls, one: PreparedWrites) -> WritesView:
-        """Return the view of what a store has."""
+        """Return the view of a store's prepared writes."""
         return cls(
             destination=str(one.destination),
             added=one.added,
@@ -253,79 +243,76 @@ class WritesView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionView:
-    """An XA transaction in doubt: ``xid`` is prepared, and neither committed nor rolled back."""
+    """A prepared XA transaction: ``xid`` is neither committed nor rolled back."""
 
     xid: str
     """Its XID."""
     writes: tuple[WritesView, ...]
-    """One for each destination and durable subscription."""
+    """One entry for each destination and durable subscription."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledView:
-    """A message that is sent to a ``destination`` later."""
+    """A scheduled message."""
 
     id: str
     """ActiveMQ's job ID."""
     destination: str
     """Its destination."""
     at_ms: int
-    """When it is sent next."""
+    """The time of the next sending."""
     repeats: int
     """Repetitions after that; -1 repeats forever."""
     sequence: int
-    """Its row in the store."""
+    """The ID of its row in the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MastershipView:
-    """The mastership; ``is_held`` while it lasts."""
+    """The mastership of a broker."""
 
     is_held: bool
     """Whether this broker is the master."""
     epoch: int | None
     """The epoch of this mastership; None without a locker."""
     lost: str | None
-    """Why it was lost."""
+    """The reason of its loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockEvent:
-    """A change of the mastership at ``time_ms``, as this process has seen it."""
+    """A change of the mastership, seen by this process."""
 
     time_ms: int
-    """When it happened."""
+    """The time of the change."""
     event: str
     """``waiting``, ``master``, ``lost`` or ``handed_over``."""
     epoch: int | None
     """The epoch of the mastership, if it is known."""
     detail: str | None
-    """The holder of the lock, or the reason why it was lost."""
+    """The holder of the lock, or the reason of its loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingsView:
-    """One kind of work since the store was opened: done ``count`` times, with so many ``items``.
+    """Timings of one kind of work since the store was opened: done ``count`` times, with ``items`` in total.
 
-    ``p95`` and ``p99`` are as ``median``, for 95 and 99 of a hundred.
+    ``p95`` and ``p99`` are percentiles, like ``median``.
     """
 
     count: int
     items: int
     seconds: float
-    """The duration of all together."""
+    """The total duration."""
     median: float | None
-    """Half of them took at most so many seconds; None if that is more than 10, or nothing was done."""
+    """The median in seconds; None if it is above 10 s, or no work was done."""
     p95: float | None
     p99: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreView:
-    """The store of this ``kind``, and the work that waits for it.
-
-    ``pending_writes``, of ``pending_bytes``, are passed to the store or wait for that.
-    """
+    """A store and its pending work."""
 
     kind: str
     """The kind of store."""
@@ -334,18 +321,18 @@ class StoreView:
     pending_bytes: int
     """Their bytes."""
     last_sequence: int
-    """The highest sequence that it has assigned."""
+    """The highest assigned sequence."""
     timings: Mapping[str, TimingsView]
-    """``commit``: transactions of the database and their rows; ``journal``: writes of the journal and their
-    records. Neither of a store that does not measure them."""
+    """``commit``: database transactions and their rows; ``journal``: journal writes and their records. Empty
+    for a store that does not measure them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribedView:
-    """A durable subscription that was just created, or exists."""
+    """A created or existing durable subscription."""
 
     pending: int
-    """Messages that it has not acknowledged."""
+    """Unacknowledged messages."""
 
 
 _SHOWN = ("enqueued", "dequeued", "dispatched", "expired", "dead")
@@ -364,7 +351,7 @@ def destination_view(
     pause: PausedQueue | None,
     activity: Activity,
 ) -> DestinationView:
-    """Return a queue or a topic as it is now, with these counters."""
+    """Return the current view of a queue or topic, with these counters."""
     queue = found if isinstance(found, Queue) else None
     average_wait = counters.waited_ms / counters.dispatched / 1000 if counters.dispatched else None
     return DestinationView(
@@ -389,14 +376,14 @@ def destination_view(
 
 
 def durable_of(subscription: BaseSubscription) -> Durable | None:
-    """Return the durable subscription of a consumer, if it is one's."""
+    """Return the durable subscription of a consumer, if it has one."""
     return subscription.durable if isinstance(subscription, DurableSubscriber) else None
 
 
 def subscription_view(
     one: BaseSubscription, number: int, idle: float | None, unsettled: float | None
 ) -> SubscriptionView:
-    """Return a consumer as it is now, with its number in its connection, and what was seen of it."""
+    """Return the current view of a consumer, with its number in its connection, and its recorded progress."""
     request = one.request
     consumer_id = f"{request.connection_id}:{number}" if request.consumer_id is None else request.consumer_id
     return SubscriptionView(
@@ -429,6 +416,6 @@ def offline_view(durable: Durable) -> SubscriptionView:
 
 
 def timings_view(one: Timings) -> TimingsView:
-    """Return one kind of work until now."""
+    """Return the timings of one kind of work."""
     median, p95, p99 = map(one.quantile, (0.5, 0.95, 0.99))
     return TimingsView(count=one.count, items=one.items, seconds=one.seconds, median=median, p95=p95, p99=p99)

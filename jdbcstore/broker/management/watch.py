@@ -1,4 +1,4 @@
-"""The watch over a broker: samples of its counters while it serves, and the alarms of now."""
+"""Monitoring of a broker: samples of its counters, and the current alarms."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from jdbcstore.util.clock import Clock
 
 _BEHIND = 0.1
 _LARGEST = 10
-"""Queues whose first messages are looked at."""
+"""The most queues whose first messages are read."""
 
 
 class WatchedSource(Protocol):
-    """The views that a database can answer alone, as :class:`Views` has them, too."""
+    """The views that a database can answer alone; they are also in :class:`Views`."""
 
     def broker(self) -> BrokerView: ...
 
@@ -47,9 +47,9 @@ class WatchedSource(Protocol):
 
 
 class BrokerWatch:
-    """Watches one broker, or a database.
+    """Monitor of one broker, or of a database.
 
-    :param history: gets the samples
+    :param history: receives the samples
     :param folders: the folders whose disks are watched
     """
 
@@ -62,7 +62,7 @@ class BrokerWatch:
         self.history = history
 
     async def look(self) -> Watched:
-        """Return all that alarms are about, as it is now; only its role of a broker that does not serve.
+        """Return the current input of alarms; only the role if the broker is not serving.
 
         :raises StoreError: the store cannot be read
         """
@@ -98,7 +98,7 @@ class BrokerWatch:
         )
 
     async def alarms(self) -> list[Alarm]:
-        """Return the alarms, the worst first.
+        """Return the alarms, the most severe first.
 
         :raises StoreError: the store cannot be read
         """

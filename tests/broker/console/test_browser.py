@@ -77,7 +77,7 @@ def test_every_page_and_operation(url: str, browser: Browser) -> None:
             _look_on_a_phone(walk)
         browser.resize(*WIDE)
         walk.click("Lock and store", "nav")
-        assert "counters begin at 0" in walk.act("Reset all counters")
+        assert "counters were reset" in walk.act("Reset all counters")
         walk.open("console/do/checkpoint")
         assert "in the database" in walk.confirm()
         walk.click("Hand over", "main")
@@ -111,7 +111,7 @@ def test_a_page_says_that_its_broker_does_not_answer(url: str, browser: Browser)
                 "rgb(179, 38, 30)"
             )
             walk.value(f"{{ {answers} new Response('x', {{status: 401}}); renew() }}")
-            assert "Your login has ended" in str(walk.value(banner))
+            assert "Your login has expired" in str(walk.value(banner))
             walk.value("{ window.fetch = kept; renew() }")
             assert str(walk.value(state)).startswith("master")
             assert (walk.value(banner), walk.value("document.title")) == ("", title)
@@ -140,7 +140,7 @@ def test_shared_queues_are_looked_at_and_managed(url: str, tmp_path: Path, brows
             walk.click("ORDERS", "tbody")
             _change_flow(walk, queue.flow)
             walk.click_in_row("w-1", "Release")
-            assert "free" in walk.confirm()
+            assert "can be claimed again" in walk.confirm()
             assert "3 messages were removed" in walk.act("Purge")
             with pytest.raises(ClaimLost):
                 queue.acknowledge(first)
@@ -185,7 +185,7 @@ def _change_flow(walk: Walk, flow: QueueFlow) -> None:
 def _look(walk: Walk, console: ConsoleClient) -> None:
     walk.open("")
     assert "Messages waiting" in walk.text
-    assert "2 transactions are in doubt" in walk.text
+    assert "2 transactions are prepared" in walk.text
     renewed = "new Promise((done) => new MutationObserver(() => done(true)).observe(main, {childList: true}))"
     assert walk.value(f"{{ const main = document.getElementById('main'); {renewed} }}")
     wait_until(lambda: "<svg" in console.get("", span="10min").source, what="the first sample")
@@ -231,18 +231,18 @@ def _change_messages(walk: Walk, console: ConsoleClient) -> None:
     assert "1 message was moved" in walk.act("Move", selector="table = 0", to="MOVED")
     assert "1 message was removed" in walk.act("Remove some", selector="table = 1")
     assert "paused" in walk.act("Pause")
-    assert "go on" in walk.act("Resume")
+    assert "resumed" in walk.act("Resume")
     assert walk.value("document.querySelector('[name=selector]').value") == "table = 7"  # where one was
     walk.open("console/queue?name=WORK")
     walk.value("document.querySelector('[data-all]').click()")
     walk.click("Remove…", "main form")
     assert "2 messages were removed" in walk.confirm()
-    assert "counters begin at 0" in walk.act("Reset counters")
+    assert "counters were reset" in walk.act("Reset counters")
     walk.click("Dead letters", "nav")
     walk.click("View example", "tbody")
     assert "dead" in walk.text
     walk.click("Dead letters", "nav")
-    assert "2 messages were sent again" in walk.act("Retry")
+    assert "2 messages were returned to the original destination" in walk.act("Retry")
     assert api.get(queue("WORK"))["size"] == 2
     walk.open("console/queue?name=WORK")
     assert "2 messages were removed" in walk.act("Purge")
@@ -254,7 +254,7 @@ def _end_others(walk: Walk, console: ConsoleClient, subscriber: stomp.Connection
     walk.click("Transactions", "nav")
     assert "committed" in walk.act("Commit")
     assert "rolled back" in walk.act("Roll back")
-    assert "There are none." in walk.text
+    assert "There are no prepared transactions." in walk.text
     walk.click("Connections", "nav")
     walk.click_in_row("board", "Drop")
     assert "closed" in walk.confirm()

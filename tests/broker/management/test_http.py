@@ -206,7 +206,7 @@ def test_what_is_wrong_is_refused(
 def test_a_message_goes_to_what_the_address_names(one_broker: ApiClient) -> None:
     for kind, other in (("queues", "topic://MINE"), ("topics", "queue://MINE"), ("queues", "/topic/MINE")):
         status, answer = one_broker.ask("POST", f"/api/{kind}/{quote(other, safe='')}/messages", SEND)
-        assert (status, "the address is one of a" in answer["error"]) == (400, True)
+        assert (status, "the address is for a" in answer["error"]) == (400, True)
     assert one_broker.get("/api/destinations?search=MINE")["total"] == 0
     for kind, name in (("queues", "queue://MINE"), ("topics", "topic://MINE"), ("queues", "MINE,topic://B")):
         one_broker.post(f"/api/{kind}/{quote(name, safe='')}/messages", **SEND)
@@ -342,28 +342,35 @@ def test_what_is_refused_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixt
             (view, "POST", other, {}, {}, "'POST /api/queues/Q/purge': this user needs the role"),
             (view, "DELETE", queue(forged), None, {}, "queues/x%0A2026-01-01%20WARNING%20forged'"),
             (view, "GET", "/console/message?name=Q&id=secret", None, {}, "'GET /console/message': this user"),
-            (manage, "POST", other, {}, foreign, "unless management_origins names it (Origin: 'http://wiki."),
+            (
+                manage,
+                "POST",
+                other,
+                {},
+                foreign,
+                "unless management_origins lists the site (Origin: 'http://wiki.",
+            ),
             (manage, "POST", other, {}, text, "needs the content type"),
-            (manage, "POST", "/api/jolokia", purge, {"Origin": "null"}, "names it (Origin: 'null')"),
-            (manage, "POST", "/console/do/purge", b"name=Q&token=secret", form, "of an earlier start"),
+            (manage, "POST", "/api/jolokia", purge, {"Origin": "null"}, "lists the site (Origin: 'null')"),
+            (manage, "POST", "/console/do/purge", b"name=Q&token=secret", form, "the broker was restarted"),
             (manage, "POST", "/console/do/purge", {}, {}, "needs the content type application/x-www"),
             (manage, "GET", "/console", None, cross, "(Sec-Fetch-Site: 'cross-site')"),
         ):
             assert api.ask(method, path, body, headers)[0] in (403, 415)
             user = "view" if api is view else "manage"
-            assert last().startswith(f"user '{user}' of 127.0.0.1 is refused '{method} /"), line
+            assert last().startswith(f"user '{user}' of 127.0.0.1 is not allowed '{method} /"), line
             assert line in last()
         for api, user, headers, line in (
             (view, "view", {}, "needs the role manage"),
             (manage, "manage", text, "X-Requested-By"),
         ):
             assert api.ask("POST", "/api/jolokia", purge, headers)[1]["status"] == 403
-            assert last().startswith(f"user '{user}' of 127.0.0.1 is refused 'exec {DOMAIN}:")
+            assert last().startswith(f"user '{user}' of 127.0.0.1 is not allowed 'exec {DOMAIN}:")
             assert line in last()
         with caplog.at_level(logging.INFO, AUDIT_LOG):
             for _ in range(250):
                 assert view.ask("POST", queue("Q", "purge"), {})[0] == 403
-        refusals = [one for one in caplog.messages if " is refused '" in one]
+        refusals = [one for one in caplog.messages if " is not allowed '" in one]
         assert len(refusals) == 200
         lines = [json.loads(one.getMessage()) for one in caplog.records if one.name == AUDIT_LOG]
         refused = [one for one in lines if one["operation"] == "refused"]
@@ -372,7 +379,7 @@ def test_what_is_refused_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixt
         assert refused[0]["error"].startswith("this user needs the role manage")
         # Those of anybody do not hide that passwords are guessed.
         assert ApiClient(address, (forged, "wrong")).ask("GET", "/api/broker")[0] == 401
-        assert last().startswith(f"user {forged!r} of 127.0.0.1 is refused the login")
+        assert last().startswith(f"user {forged!r} of 127.0.0.1 failed to log in")
         assert manage.ask("POST", queue("NONE", "purge"), {})[0] == 404
 
     with caplog.at_level(logging.INFO, "jdbcstore.audit"):
@@ -390,10 +397,13 @@ def test_names_that_point_here_are_logged(tmp_path: Path, caplog: pytest.LogCapt
     def ask(address: Address) -> None:
         for headers, line in (
             ({"Host": "evil.example.com"}, "(Host: 'evil.example.com')"),
-            ({"X-Forwarded-For": "10.0.0.1"}, "without a users_file only this machine is answered"),
+            (
+                {"X-Forwarded-For": "10.0.0.1"},
+                "without a users_file only requests from this machine are accepted",
+            ),
         ):
             assert ApiClient(address).ask("GET", "/metrics", headers=headers)[0] == 403
-            assert caplog.messages[-1].startswith("user '' of 127.0.0.1 is refused 'GET /metrics': ")
+            assert caplog.messages[-1].startswith("user '' of 127.0.0.1 is not allowed 'GET /metrics': ")
             assert line in caplog.messages[-1]
 
     served(tmp_path, ask)

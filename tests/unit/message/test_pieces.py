@@ -69,7 +69,7 @@ def test_each_damage_of_the_name_is_found() -> None:
 def test_views_show_the_size() -> None:
     assert facts_of(large())["bytes_in_pieces"] == 3 << 30
     assert facts_of(large())["properties"] == {"a": 1}
-    assert shown_body(large()).note == "3,221,225,472 bytes, kept in pieces, which are not shown"
+    assert shown_body(large()).note == "3,221,225,472 bytes, stored in pieces, which are not shown"
     assert preview(large()) == "3,221,225,472 bytes in pieces"
 
 

@@ -1,4 +1,4 @@
-// Every page works without this script: it renews live pages, says when their broker is lost, and adds a key
+// Every page works without this script. It refreshes live pages, reports a lost broker, and adds a key
 // and a checkbox.
 "use strict";
 
@@ -15,7 +15,7 @@ function isBusy() {
   return isTyping || [...document.querySelectorAll("#main input")].some(isFilled);
 }
 
-// Says that the page is old, and why; what it shows stays readable.
+// Marks the page as outdated, with the reason; its content stays readable.
 function fail(reason, text) {
   const state = document.getElementById("state");
   const pill = state.querySelector(".pill");
@@ -28,7 +28,7 @@ function fail(reason, text) {
   shown.textContent = `${text} This page is ${state.querySelector("time").textContent}. `;
   const again = document.createElement("a");
   again.href = location.href;
-  again.textContent = "Load it again";
+  again.textContent = "Reload";
   shown.append(again);
   const banner = document.getElementById("banner");
   if (banner.textContent !== shown.textContent) banner.replaceChildren(shown);
@@ -37,7 +37,7 @@ function fail(reason, text) {
 async function renew() {
   if (isRenewing || document.hidden) return;
   const isLive = () => live.checked && document.querySelector("main[data-live]") && !isBusy();
-  const isWhole = isLive(); // else only the state is asked for
+  const isWhole = isLive(); // otherwise only the state is requested
   const root = document.querySelector(".brand").href;
   isRenewing = true;
   try {
@@ -46,10 +46,10 @@ async function renew() {
     const url = isWhole ? location.href.split("#")[0] : `${root}/state`;
     const answer = await fetch(url, { credentials: "same-origin", headers, signal });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (answer.status === 401) return fail("logged out", "Your login has ended: you see nothing new.");
-    if (answer.status === 403) return fail("not allowed", "You may not see this any more.");
-    if (!page.getElementById("state")) return fail(`error ${answer.status}`, `The broker answers with the error ${answer.status}.`);
-    if (named(page) !== named(document)) return fail("another broker", "Another broker answers at this address now.");
+    if (answer.status === 401) return fail("logged out", "Your login has expired.");
+    if (answer.status === 403) return fail("not allowed", "You no longer have access to this page.");
+    if (!page.getElementById("state")) return fail(`error ${answer.status}`, `The broker answers with error ${answer.status}.`);
+    if (named(page) !== named(document)) return fail("another broker", "Another broker now answers at this address.");
     const isShown = isWhole && isLive();
     showState(page, isShown);
     if (isShown) show(document.getElementById("main"), page.getElementById("main"));
@@ -64,7 +64,7 @@ function named(page) {
   return page.getElementById("broker").textContent;
 }
 
-// The role and the banner are always those of now, the time is that of the content.
+// The role and the banner are always current; the time is the content's.
 function showState(page, isWhole) {
   const [state, now] = [document, page].map((one) => one.getElementById("state"));
   if (isWhole) state.replaceChildren(...now.childNodes);
@@ -86,7 +86,7 @@ function show(main, renewed) {
   if (href) [...main.querySelectorAll("a")].find((one) => one.getAttribute("href") === href)?.focus({ preventScroll: true });
 }
 
-// Times are in UTC, as in logs; beside them, or under the pointer, is that of this machine.
+// Times are in UTC, as in logs; the local time is beside them, or under the pointer.
 function showLocalTimes() {
   for (const one of document.querySelectorAll("#main time[datetime]")) {
     const at = new Date(one.dateTime);
@@ -97,7 +97,7 @@ function showLocalTimes() {
   }
 }
 
-// Under the pointer, and with the arrow keys, a chart says its values and when they were.
+// Under the pointer, and with the arrow keys, a chart shows values and their times.
 function readCharts() {
   for (const figure of document.querySelectorAll("#main .chart[data-points]")) {
     const svg = figure.querySelector("svg");
@@ -146,7 +146,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// After an operation, or its Cancel, one is where one was, also on the page: what led to it has the focus.
+// After an operation or Cancel, the focus returns to the element that opened it.
 const here = new URL(location.href);
 here.searchParams.delete("notice");
 const place = `at ${here.pathname}${here.search}`;

@@ -89,8 +89,8 @@ def test_dead_letters_are_an_alarm_without_a_history_of_their_queue() -> None:
 
 def test_transactions_in_doubt_are_an_alarm() -> None:
     one, two = (TransactionView(xid=f"XID:{number}", writes=()) for number in range(2))
-    assert said(in_doubt=(one,)) == ["1 transaction is in doubt: prepared, and not decided"]
-    assert said(in_doubt=(one, two)) == ["2 transactions are in doubt: prepared, and not decided"]
+    assert said(in_doubt=(one,)) == ["1 transaction is prepared, but neither committed nor rolled back"]
+    assert said(in_doubt=(one, two)) == ["2 transactions are prepared, but neither committed nor rolled back"]
 
 
 def test_a_backlog_that_grows_is_an_alarm() -> None:
@@ -127,8 +127,8 @@ def test_a_journal_that_is_behind_is_an_alarm() -> None:
     wrong = replace(state, pending_bytes=81, failure="no answer", refused=1)
     assert said(journal=wrong) == [
         "The last checkpoint of the journal failed: no answer",
-        "The journal is full to 81 %: the database is behind, and writers wait when it is full",
-        "The database has refused 1 message of the journal",
+        "The journal is 81 % full because the database is behind; when it is full, writers must wait",
+        "The database rejected 1 message of the journal",
     ]
 
 
@@ -153,24 +153,24 @@ def test_a_stream_that_stops_degrades_or_fills_is_an_alarm() -> None:
 
 def test_consumers_that_acknowledge_nothing_are_an_alarm() -> None:
     one = SubscriptionView(destination="queue://A", unsettled=90.0, is_slow=True)
-    text = "1 consumer has had messages for 1.5 min without acknowledging any, of queue://A"
+    text = "1 consumer has held messages for 1.5 min without acknowledging any, from queue://A"
     assert said(slow_consumers=[one]) == [text]
     others = [replace(one, destination=f"queue://{name}") for name in "AABCD"]
     assert said(slow_consumers=others) == [
-        "5 consumers have had messages for 1.5 min without acknowledging any, of"
+        "5 consumers have held messages for 1.5 min without acknowledging any, from"
         " queue://A queue://B queue://C"
     ]
 
 
 def test_clients_that_do_not_read_are_an_alarm() -> None:
-    assert said(slow_clients=["a"]) == ["1 client does not read what is sent: a"]
-    assert said(slow_clients=[*"abcd"]) == ["4 clients do not read what is sent: a, b, c and 1 more"]
+    assert said(slow_clients=["a"]) == ["1 client does not read its messages: a"]
+    assert said(slow_clients=[*"abcd"]) == ["4 clients do not read their messages: a, b, c and 1 more"]
 
 
 def test_full_memory_and_disks_are_alarms(tmp_path: Path) -> None:
     full = replace(BROKER, memory_used=81, memory_limit=100, temp_used=99, temp_limit=100)
     found = said(broker=full, folders=[tmp_path, tmp_path / "missing"])
-    assert [one.split(" are ")[0] for one in found[-2:]] == ["81 % of memory_limit", "99 % of temp_limit"]
+    assert [one.split(" is ")[0] for one in found[-2:]] == ["81 % of memory_limit", "99 % of temp_limit"]
 
 
 def test_a_broker_that_does_not_serve_has_no_other_alarms() -> None:
@@ -178,7 +178,7 @@ def test_a_broker_that_does_not_serve_has_no_other_alarms() -> None:
     assert said(broker=replace(BROKER, obstacle=WAITING), slow_clients=["a"]) == []
     assert said(broker=replace(BROKER, obstacle="it is starting"), lock=lost, slow_clients=["a"]) == [
         "The lock is lost: another master",
-        "The broker does not serve: it is starting",
+        "The broker is not serving: it is starting",
     ]
 
 

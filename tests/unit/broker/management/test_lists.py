@@ -37,7 +37,7 @@ def test_conditions_on_numbers(where: str, names: str) -> None:
 
 @pytest.mark.parametrize("text", ["size", "size > x", "name = 1", "__class__ = 1", "size > 1 idle > 2", ";"])
 def test_what_is_no_condition_is_refused_with_the_names(text: str) -> None:
-    with pytest.raises(NotARequest, match=r"use one such as size > 100.*: size, idle"):
+    with pytest.raises(NotARequest, match=r"write, for example, size > 100.*: size, idle"):
         conditions(text, View)
 
 
