@@ -21,6 +21,7 @@ from jdbcstore import JdbcStore, Message
 from jdbcstore.config.locker import LockerConfig
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.mysql import MysqlAdapter
+from jdbcstore.database.adapters.mysql_sending import packet_of
 from jdbcstore.database.adapters.postgresql import PostgresqlAdapter
 from jdbcstore.database.adapters.postgresql_writing import PostgresqlWriting
 from jdbcstore.errors import InvalidMessage, StoreUnavailable
@@ -33,10 +34,22 @@ from tests.support.faults.line import Break, Line
 __all__ = ["open_locked"]
 
 
+_NOTHING = "DELETE FROM JDBCSTORE_ACKS WHERE 1 = 0"
+
+
 class _Ended:
     """A cursor whose next DELETE finds nothing: so MariaDB answers one that KILL QUERY has ended."""
 
     armed = 0
+
+    @staticmethod
+    def packet_of(cursor: Any, text: str, values: Sequence[Any]) -> bytes | None:
+        """Return the packet of a statement that is sent without the cursor."""
+        if _Ended.armed and text.startswith("DELETE"):
+            packet = packet_of(cursor, _NOTHING, ())
+            _Ended.armed -= packet is not None
+            return packet
+        return packet_of(cursor, text, values)
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor
@@ -44,7 +57,7 @@ class _Ended:
     def execute(self, text: str, *row: Any) -> Any:
         if _Ended.armed and text.startswith("DELETE"):
             _Ended.armed -= 1
-            return self._cursor.execute("DELETE FROM JDBCSTORE_ACKS WHERE 1 = 0")
+            return self._cursor.execute(_NOTHING)
         return self._cursor.execute(text, *row)
 
     def __getattr__(self, name: str) -> Any:
@@ -55,6 +68,7 @@ class _Ended:
 def test_a_delete_that_was_ended_is_not_taken_for_done(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make = MysqlAdapter.cursor
     monkeypatch.setattr(MysqlAdapter, "cursor", lambda self, raw: _Ended(make(self, raw)))
+    monkeypatch.setattr("jdbcstore.database.adapters.mysql.packet_of", _Ended.packet_of)
     with jdbcstore.open(url, cleanup_period=0, reconnect_timeout=180.0) as store:
         queue, topic = store.queue("Q"), store.topic("T")
         first, second, third = queue.add_messages([Message(name) for name in "abc"])

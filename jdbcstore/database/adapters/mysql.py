@@ -34,7 +34,7 @@ from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.engines import MYSQL as MYSQL_ENGINES
 from jdbcstore.database.adapters.engines import EngineFacts
 from jdbcstore.database.adapters.mysql_health import MariadbHealth, MysqlHealth
-from jdbcstore.database.adapters.mysql_sending import SentQuery, cut, packet_of
+from jdbcstore.database.adapters.mysql_sending import SentQuery, cut, packet_of, prepare_if_due
 from jdbcstore.database.adapters.sql import (
     MSG,
     UNGUARDED,
@@ -46,6 +46,7 @@ from jdbcstore.database.adapters.sql import (
     Sql,
     WriteStatements,
     count_columns,
+    guarded_row,
     in_pairs,
     multi_row,
 )
@@ -157,10 +158,14 @@ class MysqlWriting(Writing):
     def write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
     ) -> None:
-        is_guarded = bool(guards.first) and not self._is_one_guarded_row(batch, guards)
-        statement = self._statement(statements, batch, guards) if is_guarded else None
+        statement = self._statement(statements, batch, guards)
         if statement is None:
             super().write(cursor, statements, batch, guards)
+            return
+        prepare_if_due(cursor.connection, *statement)
+        sent = self._send(cursor, statement, statements, batch, guards)
+        if sent is not None:
+            sent.finish()
             return
         try:
             cursor.execute(*statement)
@@ -168,19 +173,29 @@ class MysqlWriting(Writing):
             self._refuse(cursor, guards, error)
             raise
         if cursor.rowcount == 0:
-            self._check_gone(cursor, statements, batch)
+            self._check_gone(cursor, statements, batch, guards)
 
     def start_write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
     ) -> Sent | None:
         statement = self._statement(statements, batch, guards)
-        packet = None if statement is None else packet_of(cursor, *statement)
+        return None if statement is None else self._send(cursor, statement, statements, batch, guards)
+
+    def _send(
+        self,
+        cursor: Any,
+        statement: tuple[str, Sequence[Any]],
+        statements: WriteStatements,
+        batch: Batch,
+        guards: Guards,
+    ) -> Sent | None:
+        packet = packet_of(cursor, *statement)
         if packet is None:
             return None
         return SentQuery(
             cursor.connection,
             packet,
-            lambda _: self._check_gone(cursor, statements, batch),
+            lambda _: self._check_gone(cursor, statements, batch, guards),
             lambda error: self._refuse(cursor, guards, error),
         )
 
@@ -189,13 +204,16 @@ class MysqlWriting(Writing):
     ) -> tuple[str, Sequence[Any]] | None:
         """Return the one statement that writes a batch, and its values; None if it takes several.
 
-        It fails with :data:`_SEVERAL_ROWS` if a guard does not hold.
+        If a guard does not hold, it fails with :data:`_SEVERAL_ROWS`, or adds no row if it adds only one.
         """
         adds, removes = batch.adds, batch.removes
         if guards.last or not (adds or removes) or not self._is_one_statement(batch):
             return None
         if guards.first and not self.guards_insert:
             return None
+        if self.guards_insert and self._is_one_guarded_row(batch, guards):
+            [row], [guard] = adds, guards.first
+            return guarded_row(statements.add_message.text, guard.sql.text), (*row, *guard.values)
         held = _held(tuple([guard.sql.text for guard in guards.first])) if guards.first else ""
         values = [value for guard in guards.first for value in guard.values]
         if adds:
@@ -236,8 +254,10 @@ class MysqlWriting(Writing):
             cursor.execute(text, values)
             self.check_done(cursor, text, values)
 
-    def _check_gone(self, cursor: Any, statements: WriteStatements, batch: Batch) -> None:
-        """Make sure that the DELETE of a batch has found no rows because there are none."""
+    def _check_gone(self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards) -> None:
+        """Make sure that no row was written because there is none to delete, and not because of a guard."""
+        if batch.adds:
+            raise guards.first[0].refusal()
         self._check_none(cursor, *_deletion(statements.remove_message, batch.removes))
 
     def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:

@@ -1,7 +1,8 @@
 """Statements that are sent through a connection of pymysql without waiting, also over TLS.
 
 pymysql has no calls for that, so its socket is used; the answers are read by its own classes. A statement
-that has one packet, and changes rows, is answered with one packet: their number, or an error.
+that has one packet, and changes rows, is answered with one packet: their number, or an error. A frequent
+statement is prepared: the server then parses neither its text nor its values.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from socket import SHUT_RDWR, socket
 from ssl import SSLWantReadError, SSLWantWriteError
+from struct import Struct
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from jdbcstore.database.adapters.sending import SentWrite
 
-_QUERY = 3
+_QUERY, _PREPARE, _EXECUTE = 3, 22, 23
 _HEAD = 4
 """Bytes before the content of a packet: three have its length, one its number."""
 _LONGEST = 2**24 - 1
@@ -23,15 +26,125 @@ _SOME = 4096
 _LATER = (BlockingIOError, SSLWantReadError, SSLWantWriteError)
 
 
-def packet_of(cursor: Any, text: str, values: Sequence[Any]) -> bytes | None:
-    """Return the packet of a statement; None if it cannot be sent here."""
-    connection = cursor.connection
-    if "pymysql" not in type(connection).__module__ or getattr(connection, "_sock", None) is None:
+_OFTEN = 4
+"""Times that a connection sends a statement as text before it prepares it."""
+_MOST_VALUES = 400
+"""Values of a prepared statement: larger batches differ in size too often."""
+_MOST_PREPARED = 100
+"""Statements that a connection prepares."""
+_START = Struct("<BIBI").pack
+_LONGLONG, _BLOB, _STRING, _NULL = b"\x08\0", b"\xfc\0", b"\xfd\0", b"\x06\0"
+_INTEGER = Struct("<q").pack
+
+
+class PreparedStatements:
+    """The statements of one connection: how often each was sent as text, or its number on the server."""
+
+    def __init__(self) -> None:
+        self._uses: dict[str, int] = {}
+        self.numbers: dict[str, int | None] = {}
+        """By text; None if the server refuses to prepare it."""
+
+    def is_due(self, text: str, values: Sequence[Any]) -> bool:
+        """Return whether a statement was sent as text often enough to prepare it."""
+        if text in self.numbers or len(values) > _MOST_VALUES or len(self.numbers) >= _MOST_PREPARED:
+            return False
+        return self._uses.get(text, 0) >= _OFTEN
+
+    def count(self, text: str) -> None:
+        """Count a use of a statement as text."""
+        self._uses[text] = self._uses.get(text, 0) + 1
+
+    def prepare(self, connection: Any, text: str) -> None:
+        """Prepare a statement on the server, and wait for that."""
+        from pymysql.err import MySQLError, OperationalError
+        from pymysql.protocol import MysqlPacket
+
+        self.numbers[text] = None
+        del self._uses[text]
+        try:
+            connection._execute_command(_PREPARE, text.replace("%s", "?").replace("%%", "%"))
+            answer: Any = connection._read_packet()
+        except OperationalError as error:
+            if error.args[0] >= 2000:  # the connection is lost
+                raise
+            return
+        except MySQLError:
+            return
+        _, number, columns, parameters = Struct("<BIHH").unpack_from(answer._data)
+        for count in (parameters, columns):
+            for _ in range(count + 1 if count else 0):  # the last says that there are no more
+                connection._read_packet(MysqlPacket)
+        self.numbers[text] = number
+
+
+_prepared: WeakKeyDictionary[Any, PreparedStatements] = WeakKeyDictionary()
+
+
+def prepared_on(connection: Any) -> PreparedStatements | None:
+    """Return the prepared statements of a connection of pymysql; None for another driver."""
+    if "pymysql" not in type(connection).__module__:
         return None
+    found = _prepared.get(connection)
+    if found is None:
+        found = _prepared[connection] = PreparedStatements()
+    return found
+
+
+def prepare_if_due(connection: Any, text: str, values: Sequence[Any]) -> None:
+    """Prepare a statement that :func:`packet_of` has left to a caller that may wait."""
+    prepared = prepared_on(connection)
+    if prepared is not None and prepared.is_due(text, values):
+        prepared.prepare(connection, text)
+
+
+def packet_of(cursor: Any, text: str, values: Sequence[Any]) -> bytes | None:
+    """Return the packet of a statement; None if it cannot be sent here, or is to be prepared first."""
+    connection = cursor.connection
+    prepared = prepared_on(connection)
+    if prepared is None or getattr(connection, "_sock", None) is None:
+        return None
+    number = prepared.numbers.get(text)
+    if number is not None and (packet := _execution(number, values, connection.encoding)) is not None:
+        return packet
+    if prepared.is_due(text, values):
+        return None
+    prepared.count(text)
     # Before 1.2, pymysql has the bytes of values in its strings as they are.
     query: bytes = _filled(text, values, connection.escape).encode(connection.encoding, "surrogateescape")
     length = len(query) + 1
     return b"%b\0%c%b" % (length.to_bytes(3, "little"), _QUERY, query) if length < _LONGEST else None
+
+
+def _execution(number: int, values: Sequence[Any], encoding: str) -> bytes | None:
+    """Return the packet that executes a prepared statement; None if it cannot take these values."""
+    nulls, types, parts = bytearray((len(values) + 7) // 8), [], []
+    for place, value in enumerate(values):
+        if value is None:
+            types.append(_NULL)
+            nulls[place >> 3] |= 1 << (place & 7)
+        elif isinstance(value, int) and -(2**63) <= value < 2**63:
+            types.append(_LONGLONG)
+            parts.append(_INTEGER(value))
+        elif isinstance(value, str):
+            types.append(_STRING)
+            parts.append(_with_length(value.encode(encoding, "surrogateescape")))
+        elif isinstance(value, bytes):
+            types.append(_BLOB)
+            parts.append(_with_length(value))
+        else:
+            return None
+    body = b"".join((_START(_EXECUTE, number, 0, 1), nulls, b"\1", *types, *parts))
+    return len(body).to_bytes(3, "little") + b"\0" + body if len(body) < _LONGEST else None
+
+
+def _with_length(content: bytes) -> bytes:
+    size = len(content)
+    if size < 251:
+        return bytes((size,)) + content
+    if size < 1 << 16:
+        return b"\xfc" + size.to_bytes(2, "little") + content
+    return b"\xfd" + size.to_bytes(3, "little") + content
 
 
 def _filled(text: str, values: Sequence[Any], escape: Callable[[Any], str]) -> str:
