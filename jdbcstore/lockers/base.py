@@ -38,6 +38,8 @@ class AbstractLocker:
 
     type: ClassVar[str] = "custom"
     """The name of this kind of locker in a configuration."""
+    lost = "the lock is no longer held"
+    """The reason, once :meth:`keep_alive` has returned false."""
 
     def __init__(
         self,

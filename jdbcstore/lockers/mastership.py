@@ -156,7 +156,7 @@ class Keeper:
                 self._lose(f"the locker failed: {error}")
                 break
             if not held:
-                self._lose("the lock is no longer held")
+                self._lose(self._locker.lost)
                 break
             backoff.reset()
             wait = period

@@ -73,6 +73,8 @@ class SharedFileLocker(AbstractLocker):
             status = self._held.status()
         except OSError as error:
             raise self._unavailable(error) from error
+        if status is None:
+            self.lost = f"the lock file {self._path} was removed or replaced; is its disk mounted?"
         return status is not None and status.st_mtime_ns == self._mtime
 
     def do_stop(self) -> None:

@@ -239,6 +239,28 @@ def test_a_mistyped_file_is_not_made(invoke: Invoke, tmp_path: Path, arguments: 
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.parametrize("command", ["status", "lock", "doctor", "schema"])
+@pytest.mark.parametrize("gone", ["file", "folder"])
+def test_a_file_that_was_there_is_not_a_new_store(
+    invoke: Invoke, tmp_path: Path, command: str, gone: str
+) -> None:
+    """It may be on a disk that is not mounted: to create it would begin a second, empty store."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    url = f"sqlite:///{folder}/mq.db"
+    assert invoke("send", "Q", "hello", "--url", url).code == 0
+    if gone == "file":
+        (folder / "mq.db").unlink()
+    else:
+        folder.rename(tmp_path / "elsewhere")
+
+    result = invoke(*((command, "check") if command == "schema" else (command,)), "--url", url)
+
+    assert result.code == 4
+    assert "is the disk mounted?" in result.err + result.out
+    assert not (folder / "mq.db").exists()
+
+
 def test_an_empty_url_is_not_the_default_store(invoke: Invoke, tmp_path: Path) -> None:
     result = invoke("send", "--url", "", "Q", "x")
 

@@ -77,6 +77,7 @@ def test_a_file_that_was_changed_is_not_ours(tmp_path: Path, change: str) -> Non
         if change == "replaced":
             file.write_bytes(b"")
     assert not ours.keep_alive()
+    assert ("is its disk mounted?" in ours.lost) == (change != "written")
     ours.stop()
 
 

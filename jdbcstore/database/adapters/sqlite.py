@@ -21,7 +21,7 @@ from jdbcstore.database.adapters.engines import EngineFacts
 from jdbcstore.database.adapters.sql import count_columns
 from jdbcstore.database.adapters.sqlite_health import SqliteHealth
 from jdbcstore.database.adapters.writing import Writing
-from jdbcstore.errors import ConfigurationError, SchemaError
+from jdbcstore.errors import ConfigurationError, SchemaError, StoreUnavailable
 from jdbcstore.util.files import OS_FILES
 from jdbcstore.util.server_view import ServerView
 
@@ -74,6 +74,13 @@ class SqliteAdapter(Adapter):
         if file is None:
             return
         if not file.exists():
+            lock = Path(f"{file.resolve()}-lock")
+            if lock.exists() or not file.parent.is_dir():
+                gone = f"its lock {lock} is there" if lock.exists() else "its folder is not there either"
+                raise StoreUnavailable(
+                    f"there is no SQLite file {file}, but {gone}: is the disk mounted? Restore the file;"
+                    " for a new, empty store remove the lock, create the folder, and run jdbcstore init"
+                )
             raise SchemaError(f"there is no SQLite file {file}; run jdbcstore init to create it")
         if "immutable" in url.query or all(os.access(path, os.W_OK) for path in (file, file.parent)):
             return
