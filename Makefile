@@ -42,7 +42,7 @@ demo: .venv/demo .venv/compiled
 	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
 
 # What must be tested, not skipped; MySQL where .ci/mysql could unpack it, the rest where .ci/maven has its jars.
-test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin,zookeeper,nats$(shell test ! -x .build/nats/nats-server || echo ,nats-newer)$(shell test ! -d .build/galera || echo ,galera)$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/axe || echo ,axe)$(shell test ! -d .build/maven || echo ,connector-j)
+test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin,zookeeper,nats$(shell test ! -x .build/nats/nats-server || echo ,nats-newer)$(shell test ! -d .build/galera || echo ,galera)$(shell test ! -d .build/patroni || echo ,patroni)$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/axe || echo ,axe)$(shell test ! -d .build/maven || echo ,connector-j)
 test: packages mysql maven .venv/dev .venv/compiled
 	$(MAKE) --no-print-directory --jobs 3 --output-sync lint site interop
 	$(BIN)/pytest $(WHOLE) --numprocesses $(WORKERS) --dist loadgroup
@@ -97,6 +97,7 @@ packages:
 mysql:
 	.ci/mysql
 	.ci/galera
+	.ci/patroni
 
 # A nats-server that can sync before it acknowledges, which no Debian has, from its source; where there is a Go.
 nats:

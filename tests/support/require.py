@@ -21,6 +21,7 @@ PARTS = {
     "namespaces",
     "nats",
     "nats-newer",
+    "patroni",
     "prometheus",
     "s3",
     "spark",

@@ -28,6 +28,7 @@ from jdbcstore.database.adapters.engines import EngineFacts
 from jdbcstore.database.adapters.postgresql_health import PostgresqlHealth
 from jdbcstore.database.adapters.postgresql_writing import PostgresqlWriting
 from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.adapters.urls import host_and_port
 from jdbcstore.util.server_view import PRIMARY, STANDBY, ServerView
 
 # However large the table: a destination unknown to the statistics is sorted for each of its pages.
@@ -51,6 +52,7 @@ _DESCRIBED = (
     " JOIN pg_catalog.pg_index x ON x.indrelid = t.oid JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid"
     f" WHERE {_SEEN}) AS described ORDER BY place"
 )
+_PORT = 5432
 _SHORTEST_CONNECT = 2
 """The shortest ``connect_timeout`` that libpq takes, in seconds."""
 
@@ -229,6 +231,17 @@ class PostgresqlAdapter(Adapter):
         connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
         connection.execute("SET synchronous_commit = on")
         libpq.note_cancelled_waits(connection)
+
+    def hosts(self, url: URL) -> list[tuple[str, int]]:
+        named = url.query.get("host", ())
+        is_of_libpq = "target_session_attrs" in url.query or any(host.startswith("/") for host in named)
+        if isinstance(named, str) or is_of_libpq:
+            return []
+        return [host_and_port(host, _PORT) for host in named]
+
+    def takes_writes(self, connection: Any) -> bool:
+        [(only,)] = connection.execute("SHOW transaction_read_only").fetchall()
+        return bool(only == "off")
 
     def variables(self, connection: Any) -> dict[str, str | None]:
         names = [name for engine in self.engines for name in engine.signs if "." in name]

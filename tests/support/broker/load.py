@@ -27,6 +27,7 @@ class Load:
         """Bodies of messages whose receipt has come."""
         self._count = count
         self._headers = headers or {}
+        self._stopped = threading.Event()
         self._clients = [Client(*ports) for _ in range(producers)]
         for client in self._clients:
             client.connect()
@@ -37,10 +38,16 @@ class Load:
 
     def _produce(self, number: int, client: Client) -> None:
         for at in range(self._count):
+            if self._stopped.is_set():
+                break
             body = f"{self.queue} {number} {at}"
             client.send(f"/queue/{self.queue}", body, **(self._headers if at % 2 else {}))
             self.stored.append(body)
         client.close()
+
+    def stop(self) -> None:
+        """Send no further messages."""
+        self._stopped.set()
 
     @property
     def is_running(self) -> bool:
@@ -90,13 +97,13 @@ def consumer_of(queue: str, *ports: int) -> Client:
     return client
 
 
-def drained(queue: str, port: int, last: str = "the last") -> list[str]:
+def drained(queue: str, *ports: int, last: str = "the last") -> list[str]:
     """All that is delivered from a queue, in order, until a message that is sent now."""
-    sender = Client(port)
+    sender = Client(*ports)
     sender.connect()
     sender.send(f"/queue/{queue}", last)
     sender.close()
-    consumer = consumer_of(queue, port)
+    consumer = consumer_of(queue, *ports)
     wait_until(lambda: last in consumer.bodies, what=f"the last message of {queue}")
     consumer.close()
     return [body for body, _ in consumer.received if body != last]

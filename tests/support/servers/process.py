@@ -205,15 +205,7 @@ class Server:
         }
 
     def _run_as(self) -> pwd.struct_passwd | None:
-        """The account to run as when we are root, which these servers refuse to run as."""
-        if os.geteuid() != 0:
-            return None
-        for name in (self.account, "nobody"):
-            try:
-                return pwd.getpwnam(name)
-            except KeyError:
-                continue
-        raise ServerMissing(f"no account to run {self.name} as: neither {self.account} nor nobody")
+        return account_of(self.account)
 
     def _answers(self) -> bool:
         # The password is ours alone, so no other server on this port can answer for ours.
@@ -238,3 +230,15 @@ class Server:
 def give(path: Path, account: pwd.struct_passwd | None) -> None:
     if account is not None:
         os.chown(path, account.pw_uid, account.pw_gid)
+
+
+def account_of(name: str) -> pwd.struct_passwd | None:
+    """The account to run a server as when we are root, which these servers refuse to run as."""
+    if os.geteuid() != 0:
+        return None
+    for each in (name, "nobody"):
+        try:
+            return pwd.getpwnam(each)
+        except KeyError:
+            continue
+    raise ServerMissing(f"no account to run a server as: neither {name} nor nobody")
