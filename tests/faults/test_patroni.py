@@ -143,6 +143,11 @@ def test_a_standby_is_only_read(cluster: PatroniCluster) -> None:
             assert [message.body for message in store.queue("READ").recover()] == ["one"]
             assert store.server is not None
             assert store.server.role == "standby"
+        with (
+            JdbcStore(url, StoreConfig(reconnect_timeout=0.1)) as store,
+            pytest.raises(StoreUnavailable, match="the server accepts only reads"),
+        ):
+            store.queue("READ").add_message(Message("two"))
 
 
 def test_a_pair_of_brokers_serves_again(cluster: PatroniCluster, tmp_path: Path) -> None:

@@ -146,7 +146,8 @@ def wait_replicated(connection: Any) -> None:
     try:
         while True:
             cancelled.clear()
-            connection.execute("SELECT pg_logical_emit_message(true, 'jdbcstore', '')")
+            # Alone it would not tell a standby by the usual error, which the ID of a transaction does.
+            connection.execute("SELECT pg_logical_emit_message(true, 'jdbcstore', txid_current()::text)")
             if not cancelled:
                 return
     finally:
