@@ -53,7 +53,7 @@ _AUTO_DELETE_MS = 300_000
 """Default time after which an auto-delete queue without a consumer is deleted."""
 _TYPE = "kombu"
 """The JMSType of messages that kombu has sent."""
-_ROOM = ""
+_PREFETCH_KEY = ""
 """Wake-up key of connections at their prefetch limit."""
 _SETTLED = "-"
 """The prefix of delivery tags of messages that were removed before delivery."""
@@ -179,12 +179,12 @@ class Deliveries:
                     )  # the message returns by itself, and may already be claimed again
                 raise
         self._claims.pop(delivery_tag, None)
-        self._transport.shared.claims.database.wakeups.nudge(_ROOM)
+        self._transport.shared.claims.database.wakeups.notify(_PREFETCH_KEY)
 
     def forget(self, delivery_tag: str) -> None:
         """Note that a claim is lost."""
         self._claims.pop(delivery_tag, None)
-        self._transport.shared.claims.database.wakeups.nudge(_ROOM)
+        self._transport.shared.claims.database.wakeups.notify(_PREFETCH_KEY)
 
     def release(self) -> None:
         """Return claimed messages to their places."""
@@ -462,7 +462,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         if no_ack:
             self._without_ack.add(queue)
         super().basic_consume(queue, no_ack, callback, consumer_tag, **options)
-        self._shared.claims.database.wakeups.nudge(_ROOM)
+        self._shared.claims.database.wakeups.notify(_PREFETCH_KEY)
 
     def basic_cancel(self, consumer_tag: str) -> None:
         """Stop consuming."""
@@ -773,7 +773,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     def _names(self) -> list[str]:
         """Return the wake-up keys of this connection."""
         channels: Sequence[Channel] = self.channels
-        return [_ROOM, *(name for channel in channels for name in channel.containers)]
+        return [_PREFETCH_KEY, *(name for channel in channels for name in channel.containers)]
 
 
 TRANSPORT_ALIASES["jdbcstore"] = "jdbcstore.plugins.kombu:Transport"

@@ -53,7 +53,7 @@ class LoopTurns:
         self._timer: Any = None
         self._bell = wakeups.watch(names)
         loop.add_reader(self._bell, self._woken)
-        self._bell.ring()
+        self._bell.signal()
 
     def _woken(self) -> None:
         self._bell.clear()
@@ -65,7 +65,7 @@ class LoopTurns:
             return
         if self._deliver():
             # In the next iteration of the loop, after other work. A timer would fire immediately.
-            self._bell.ring()
+            self._bell.signal()
         else:
             self._timer = self.loop.call_later(self._seconds(), self._turn)
 

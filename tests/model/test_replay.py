@@ -150,7 +150,7 @@ class ClaimsAtWork:
     def renew(self, process: int) -> None:
         claims, _ = self._processes[process]
         claims.database.lease.renew()
-        claims.database.tidy()
+        claims.database.return_orphans()
 
     def reopen(self, process: int) -> None:
         self._processes[process][0].close()

@@ -21,7 +21,7 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.claims import Claims
 from jdbcstore.stores.claims.flow import QueueFlow
 from jdbcstore.stores.claims.queue import SHORTEST_PAUSE, Claim, ClaimQueue
-from jdbcstore.stores.claims.wakeups import Bell
+from jdbcstore.stores.claims.wakeups import WakeupPipe
 from jdbcstore.util.shared_queues import FlowSettings, KeySettings
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class AsyncClaims:
         self._executor: ThreadPoolExecutor | None = None
         self._queues: dict[Destination, AsyncClaimQueue] = {}
         self._waiting: tuple[_Waiter, ...] = ()
-        self._bell: Bell | None = None
+        self._pipe: WakeupPipe | None = None
 
     async def open(self) -> Self:
         """Open the claims.
@@ -123,9 +123,9 @@ class AsyncClaims:
     async def woken(self, name: str, count: int, seconds: float) -> None:
         """Wait until there is more to wake for than ``count`` in a queue, at most so long."""
         wakeups = self.claims.database.wakeups
-        if self._bell is None:
-            self._bell = wakeups.watch(self._names)
-            asyncio.get_running_loop().add_reader(self._bell, self._ring)
+        if self._pipe is None:
+            self._pipe = wakeups.watch(self._names)
+            asyncio.get_running_loop().add_reader(self._pipe, self._ring)
         waiter = _Waiter(name, count, asyncio.Event())
         self._waiting = (*self._waiting, waiter)
         try:
@@ -141,8 +141,8 @@ class AsyncClaims:
         return [one.name for one in self._waiting]
 
     def _ring(self) -> None:
-        if self._bell is not None:
-            self._bell.clear()
+        if self._pipe is not None:
+            self._pipe.clear()
         for one in self._waiting:
             if self._claims is None or self._claims.database.wakeups.count(one.name)[0] != one.seen:
                 one.event.set()
@@ -153,10 +153,10 @@ class AsyncClaims:
             return
         claims, self._claims = self._claims, None
         self._queues.clear()
-        if self._bell is not None:
-            asyncio.get_running_loop().remove_reader(self._bell)
-            claims.database.wakeups.unwatch(self._bell)
-            self._bell = None
+        if self._pipe is not None:
+            asyncio.get_running_loop().remove_reader(self._pipe)
+            claims.database.wakeups.unwatch(self._pipe)
+            self._pipe = None
         self._ring()
         try:
             await self.run(claims.close)

@@ -97,7 +97,7 @@ class ClaimDatabase:
             name[: lengths.string_id],
             lease,
             self._connections.borrowed,
-            self.tidy,
+            self.return_orphans,
         )
         """The lease of this process."""
         self.adder = MessageAdder(session, self.lease)
@@ -222,7 +222,7 @@ class ClaimDatabase:
                 raise
         self._lost.clear()  # the others have claimed nothing
 
-    def tidy(self) -> None:
+    def return_orphans(self) -> None:
         """Return orphaned claims now instead of before the next claim.
 
         :raises StoreUnavailable: the database does not answer
@@ -293,7 +293,7 @@ class ClaimDatabase:
     def close(self) -> None:
         """Return the claims of this process to their places, and close its connections."""
         with contextlib.suppress(StoreError):
-            self.tidy()
+            self.return_orphans()
         if not self._connections.close():
             return
         if self._cleanup is not None:

@@ -34,7 +34,7 @@ _LONGEST = 7000
 """Bytes of a payload; PostgreSQL takes 8000."""
 
 
-class Bell:
+class WakeupPipe:
     """A file descriptor that an event loop can read when there was a wake-up; of :meth:`Wakeups.watch`."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
@@ -42,7 +42,7 @@ class Bell:
         self._lock = threading.Lock()
         self._number = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.is_closed = False
-        """Whether it cannot be rung any more."""
+        """Whether it cannot be signalled any more."""
 
     def fileno(self) -> int:
         """Return the file descriptor."""
@@ -52,14 +52,14 @@ class Bell:
         """Return whether a caller waits for this name."""
         return name in self._names()
 
-    def ring(self) -> None:
+    def signal(self) -> None:
         """Make the file descriptor readable; any thread may do so."""
         with self._lock:
             if not self.is_closed:
                 os.eventfd_write(self._number, 1)
 
     def clear(self) -> None:
-        """Make it unreadable until the next ring."""
+        """Make it unreadable until the next signal."""
         with contextlib.suppress(BlockingIOError), self._lock:
             if not self.is_closed:
                 os.eventfd_read(self._number)
@@ -88,7 +88,7 @@ class Wakeups:
         self._of_any = 0
         self._returns: Counter[str] = Counter()
         self._pending: dict[str, None] = {}
-        self._bells: tuple[Bell, ...] = ()
+        self._pipes: tuple[WakeupPipe, ...] = ()
         self._threads: dict[str, threading.Thread] = {}
         self._closed = False
 
@@ -115,21 +115,21 @@ class Wakeups:
                 seconds,
             )
 
-    def watch(self, names: Callable[[], Iterable[str]]) -> Bell:
-        """Have a bell rung at each wake-up for one of these names; any thread may call ``names``."""
+    def watch(self, names: Callable[[], Iterable[str]]) -> WakeupPipe:
+        """Signal a pipe at each wake-up for one of these names; any thread may call ``names``."""
         self._start("listen")
-        bell = Bell(names)
+        pipe = WakeupPipe(names)
         with self._changed:
-            self._bells += (bell,)
-        return bell
+            self._pipes += (pipe,)
+        return pipe
 
-    def unwatch(self, bell: Bell) -> None:
-        """Undo :meth:`watch`, and close the bell."""
+    def unwatch(self, pipe: WakeupPipe) -> None:
+        """Undo :meth:`watch`, and close the pipe."""
         with self._changed:
-            self._bells = tuple(one for one in self._bells if one is not bell)
-        bell.close()
+            self._pipes = tuple(one for one in self._pipes if one is not pipe)
+        pipe.close()
 
-    def nudge(self, name: str) -> None:
+    def notify(self, name: str) -> None:
         """Wake those of this process that wait for this name, of a queue or not."""
         self._wake(name, False)
 
@@ -164,18 +164,18 @@ class Wakeups:
             self._counts[container] += 1
             self._returns[container] += returned
             self._changed.notify_all()
-            bells = self._bells
-        for bell in bells:
-            if bell.wakes_for(container):
-                bell.ring()
+            pipes = self._pipes
+        for pipe in pipes:
+            if pipe.wakes_for(container):
+                pipe.signal()
 
     def _wake_all(self) -> None:
         with self._changed:
             self._of_any += 1
             self._changed.notify_all()
-            bells = self._bells
-        for bell in bells:
-            bell.ring()
+            pipes = self._pipes
+        for pipe in pipes:
+            pipe.signal()
 
     def _start(self, what: str) -> None:
         if what in self._threads or not self._session.adapter.notifies:

@@ -58,7 +58,7 @@ def test_consumed_written_and_sent_in_one_commit_or_not_at_all(claims: Claims, d
             work(claims, caller, claim)
             caller.commit()
         assert (queue.count(), sent.count()) == ((0, 0), (number + 1, number + 1))
-        claims.database.tidy()
+        claims.database.return_orphans()
         with pytest.raises(ClaimLost):
             queue.acknowledge(claim)
     assert effects(database) == sorted(WAYS)

@@ -82,7 +82,7 @@ def test_a_claim_of_another_process_is_not_returned(
         return rows
 
     monkeypatch.setattr(Connection, "fetch", paused)
-    one.database.tidy()
+    one.database.return_orphans()
 
     assert [claim.redeliveries for claim in taken] == [1]
     other.queue("Q").acknowledge(*taken)
@@ -115,7 +115,7 @@ def test_a_claim_that_was_answered_after_its_lease_is_not_delivered(
 
     assert queue.held.of(sessions[0]) == set()
     assert [claim.redeliveries for claim in taken] == [1]
-    one.database.tidy()
+    one.database.return_orphans()
     other.queue("Q").acknowledge(*taken)
 
 
@@ -160,7 +160,7 @@ def test_what_this_process_claims_again_before_the_answer_to_a_return_is_kept(
     with nullcontext() if is_answered or how == "abandon" else pytest.raises(OutcomeUnknown):
         queue.abandon([claim]) if how == "abandon" else getattr(queue, how)(claim)
     one.database.return_unknown()
-    one.database.tidy()
+    one.database.return_orphans()
 
     assert other.queue("Q").claim() == []
     queue.acknowledge(*again)
@@ -180,7 +180,7 @@ def test_a_return_that_may_not_have_taken_effect_is_made_later(
     monkeypatch.setattr(one.database, "run", lost)
     with pytest.raises(OutcomeUnknown):
         getattr(queue, how)(claim)
-    one.database.tidy()
+    one.database.return_orphans()
 
     assert [claim.redeliveries for claim in other.queue("Q").claim()] == [redeliveries]
 
@@ -194,7 +194,7 @@ def test_what_was_held_in_an_earlier_session_is_returned(
     assert claim.session != one.database.lease.number
     claim_without_answer(database, one, claim.sequence)
 
-    one.database.tidy()
+    one.database.return_orphans()
 
     assert len(other.queue("Q").claim()) == 1
 
@@ -209,7 +209,7 @@ def test_what_was_lost_while_the_clock_was_ahead_is_returned_as_a_redelivery(
     expire(database, one, 2**52)
     assert other.queue("Q").claim() == []
 
-    one.database.tidy()
+    one.database.return_orphans()
 
     assert [claim.redeliveries for claim in other.queue("Q").claim()] == [1]
 
@@ -239,7 +239,7 @@ def test_an_answer_that_is_lost_while_claims_are_returned_is_not_overlooked(
     monkeypatch.setattr(one.database, "_return_unknown", return_unknown)
     one.database.return_unknown()
     for _ in range(3):
-        one.database.tidy()
+        one.database.return_orphans()
     assert len(returned) == 2
 
 
@@ -264,7 +264,7 @@ def test_a_claim_that_was_returned_settles_no_newer_one(
         settle(queue, again, old)
 
     assert lost.value.sequences == (old.sequence,)
-    one.database.tidy()  # which returns what nobody holds
+    one.database.return_orphans()  # which returns what nobody holds
     assert other.queue("Q").claim() == []
     queue.acknowledge(new)
     assert queue.count() == (0, 0)
@@ -290,7 +290,7 @@ def test_a_return_in_doubt_that_is_made_again_leaves_a_newer_claim(
     with pytest.raises(ClaimLost):
         settle(queue, how, old)
 
-    one.database.tidy()
+    one.database.return_orphans()
     assert other.queue("Q").claim() == []
     queue.acknowledge(new)
 
