@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,7 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
         found = find_java()
         origin = f"Java {found.version} of {found.origin}"
         os.environ["JAVA_HOME"] = str(make_shim(found))
+        name_this_machine(os.environ)
     # Workers decode messages, so they must run this Python's version, by default this very Python.
     os.environ["PYSPARK_PYTHON"] = settings.get(PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable
     master = master or submitted.get("spark.master", "local[*]")
@@ -83,6 +85,16 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
         raise ConfigurationError(
             f"Spark did not start with {origin}, see stderr for the reason; set JAVA_HOME to use another Java"
         ) from error
+
+
+def name_this_machine(environment: MutableMapping[str, str]) -> None:
+    """Let Spark use the loopback address if the machine's own name has none, because Java would fail."""
+    if "SPARK_LOCAL_IP" in environment or "SPARK_LOCAL_HOSTNAME" in environment:
+        return
+    try:
+        socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        environment.update(SPARK_LOCAL_IP="127.0.0.1", SPARK_LOCAL_HOSTNAME="localhost")
 
 
 def errors_once() -> None:

@@ -237,3 +237,22 @@ def test_a_java_that_is_being_started_ends_with_an_interrupt(tmp_path: Path) -> 
         signal.signal(signal.SIGINT, before)
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "address"),
+    [
+        ("localhost", {}, None),
+        ("no-such-host.invalid", {}, "127.0.0.1"),
+        ("no-such-host.invalid", {"SPARK_LOCAL_IP": "10.0.0.1"}, "10.0.0.1"),
+    ],
+)
+def test_a_machine_whose_name_has_no_address(
+    monkeypatch: pytest.MonkeyPatch, host: str, given: dict[str, str], address: str | None
+) -> None:
+    from jdbcstore.analytics.spark_session import name_this_machine
+
+    monkeypatch.setattr("socket.gethostname", lambda: host)
+    environment = dict(given)
+    name_this_machine(environment)
+    assert environment.get("SPARK_LOCAL_IP") == address
