@@ -1,4 +1,4 @@
-"""Changes of the messages that clients send: by plug-ins, in their order, and by a destination's policy."""
+"""Changes of sent messages by plug-ins, in their order, and by a destination's policy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock
 
 Amend = Callable[[Message], Message]
-"""Returns a message as the broker takes it."""
+"""Returns the message that the broker accepts."""
 
 
 def amending(plugins: Sequence[PluginConfig], clock: Clock, log: Amend | None = None) -> Amend | None:
-    """Return what the plug-ins do to each message; None if they leave all messages alone.
+    """Return the function that applies the plug-ins to each message; None if no plug-in changes messages.
 
-    :param log: logs a message, if that is wanted
+    :param log: logs a message, if configured
     """
     steps: list[Amend] = []
     for plugin in plugins:
@@ -38,7 +38,7 @@ def amending(plugins: Sequence[PluginConfig], clock: Clock, log: Amend | None = 
 
 
 class _Amendments:
-    """Several amendments, one after the other."""
+    """Several amendments, applied in order."""
 
     def __init__(self, steps: Sequence[Amend]) -> None:
         self._steps = steps
@@ -50,7 +50,7 @@ class _Amendments:
 
 
 class _Persistency:
-    """Makes each message persistent, or none."""
+    """Makes each message persistent or non-persistent."""
 
     def __init__(self, is_persistent: bool) -> None:
         self._is_persistent = is_persistent
@@ -73,7 +73,7 @@ class _TimeStamps:
     def __call__(self, message: Message) -> Message:
         sent_ms, expires_ms = message.timestamp_ms, message.expiration_ms
         if not sent_ms:
-            return message  # its producer has turned timestamps off
+            return message  # its producer has switched timestamps off
         to_live_ms = expires_ms - sent_ms if expires_ms > 0 else self._default_ms
         if to_live_ms > 0 and self._most_ms:
             to_live_ms = min(to_live_ms, self._most_ms)
@@ -86,7 +86,7 @@ class _TimeStamps:
 
 
 def with_expiration(message: Message, policy: PolicyEntry, now_ms: int) -> Message:
-    """Return a message with the expiration that the policy of its destination gives it, as in Artemis."""
+    """Return a message with the expiration of its destination's policy, as in Artemis."""
     if not policy.changes_expiration:
         return message
     expires_ms = message.expiration_ms

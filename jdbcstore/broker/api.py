@@ -1,7 +1,7 @@
 """The contract between connectors and the broker: broker, subscriptions, transactions, consumers.
 
 A connector speaks a wire protocol with clients; the broker knows destinations, consumers and the store. All
-of this runs on one event loop, and no call blocks: an operation that takes time returns a future of it.
+code runs on one event loop, and no call blocks: an operation that takes time returns a future.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class SubscriptionRequest:
     """A client's request to consume."""
 
     destination: Destination
-    """May have wildcards, and may be a composite."""
+    """The destination; may have wildcards, and may be a composite."""
     connection_id: str
-    """The client's connection, which temporary destinations and ``no_local`` depend on."""
+    """The client's connection, for temporary destinations and ``no_local``."""
     prefetch: int | None = None
-    """The maximum number of unacknowledged messages; None is the destination's policy, and 0 delivers only
-    what is pulled."""
+    """The maximum number of unacknowledged messages; None means the destination's policy, and with 0 messages
+    are delivered only when pulled."""
     prefetch_is_default: bool = False
-    """Whether nobody has chosen ``prefetch``: then the policy's is in effect, even if that is 0."""
+    """Whether ``prefetch`` is a client's default, so that the policy's value applies, even if that is 0."""
     selector: str | None = None
     browser: bool = False
     """Show the messages of a queue once, and consume nothing."""
@@ -46,7 +46,7 @@ class SubscriptionRequest:
     priority: int = 0
     """Consumers of a higher priority get messages first."""
     consumer_id: ConsumerId | None = None
-    """The client's own name of the consumer, for views of consumers."""
+    """The client's own name for the consumer, for views of consumers."""
 
 
 class Delivery(Protocol):
@@ -69,16 +69,17 @@ class Consumer(Protocol):
 
     @property
     def keeps_messages(self) -> bool:
-        """Whether it reads a message after ``deliver`` has returned: the broker then keeps it in memory."""
+        """Whether it reads a message after ``deliver`` has returned, so that the broker keeps the message in
+        memory."""
 
     def deliver(self, delivery: Delivery) -> None:
         """Send a message to the client. Never called before ``subscribe`` completes, or after ``close``."""
 
     def browsed(self) -> None:
-        """Take note that a browser has shown all messages."""
+        """Notify a browser that all messages were shown."""
 
     def end(self, error: Exception) -> None:
-        """Take note that the broker has closed the subscription because of this error."""
+        """Notify the consumer that the broker closed the subscription because of this error."""
 
 
 class Subscription(Protocol):
@@ -92,39 +93,41 @@ class Subscription(Protocol):
         """The limit in effect: the request's, or the policy's."""
 
     def acknowledge(self, deliveries: Sequence[Delivery]) -> Future[None]:
-        """Remove consumed messages. Completes once that is durable; makes room in the prefetch at once."""
+        """Remove consumed messages. Completes when that is durable, but makes room in the prefetch
+        immediately."""
 
     def reject(self, deliveries: Sequence[Delivery], cause: str | None = None) -> Future[None]:
-        """Redeliver or dead-letter messages that could not be consumed, as the policy says.
+        """Redeliver or dead-letter messages that could not be consumed, according to the policy.
 
-        :param cause: why, for whoever reads the dead letters
+        :param cause: the reason to record in dead letters
         """
 
     def expire(self, deliveries: Sequence[Delivery]) -> Future[None]:
-        """Treat messages as expired, as the dead letter strategy says."""
+        """Treat messages as expired, according to the dead letter strategy."""
 
     def extend(self, deliveries: Sequence[Delivery]) -> None:
-        """Give the room of messages that the client has used, and will acknowledge later, to others."""
+        """Free the room of messages that the client has consumed and will acknowledge later."""
 
     def change_prefetch(self, prefetch: int) -> None:
         """Change the limit of the request."""
 
     def pull(self, count: int) -> None:
-        """With a prefetch of 0, deliver so many messages from now on, whatever was left to be pulled."""
+        """With a prefetch of 0, deliver this number of messages from now on, replacing an earlier pull."""
 
     def when_settled(self, callback: Callable[[], None]) -> None:
-        """Call back once all that can be delivered now has been; never for a browser, which ends."""
+        """Call back once all messages that can be delivered now have been; never for a browser, which
+        ends."""
 
     def pause(self) -> None:
-        """Deliver nothing until :meth:`resume`: the client takes no more for now."""
+        """Deliver nothing until :meth:`resume`, because the client does not read."""
 
     def resume(self) -> None: ...
 
     def close(self, unseen: Collection[Delivery] = (), *, has_left: bool = False) -> None:
         """End the subscription. Unacknowledged messages go back to their places, marked as redelivered.
 
-        :param unseen: those that the client has not looked at, which are not marked
-        :param has_left: whether the client has gone, or closes it: it was delivered for nothing
+        :param unseen: messages that the client has not looked at; they are not marked
+        :param has_left: whether the client has disconnected or closed it, so that the delivery was in vain
         """
 
 
@@ -137,11 +140,14 @@ class BrokerTransaction(Protocol):
     def acknowledge(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None: ...
 
     def commit(self) -> Future[None]:
-        """Commit; completes once all is durable. A failure writes nothing, unless its error says so."""
+        """Commit; completes when everything is durable. A failure writes nothing, unless its error says
+        otherwise."""
 
     def prepare(self) -> Future[bool]:
-        """Do phase one of an XA transaction: completes once all is stored, to be committed or rolled back
-        later by its id. False if there was nothing to do: then the transaction has ended.
+        """Perform phase one of an XA transaction; completes when all is stored, for a later commit or
+        rollback by id.
+
+        False if there was nothing to do; the transaction has then ended.
 
         :raises StoreError: through the future; the transaction has been rolled back
         """
@@ -152,7 +158,7 @@ class BrokerTransaction(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionInfo:
-    """A client's connection that has logged in."""
+    """A client's connection after login."""
 
     connection_id: str
     client_id: str | None = None
@@ -163,7 +169,7 @@ class ConnectionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerInfo:
-    """A producer that a client has made for one destination."""
+    """A client's producer for one destination."""
 
     connection_id: str
     producer_id: ProducerId
@@ -180,75 +186,78 @@ class DurableInfo:
 
 
 Known = ConnectionInfo | ProducerInfo | SubscriptionRequest | Destination | DurableInfo
-"""The clients of a broker; a consumer is its request. Of durable subscriptions only the deletion
-is announced."""
+"""The clients of a broker; a consumer is represented by its request. Only the deletion of durable
+subscriptions is announced."""
 
 
 class MessageEventKind(StrEnum):
-    """Events of messages, by ActiveMQ's names."""
+    """Message events, with ActiveMQ's names."""
 
     EXPIRED = "Expired"
     DEAD = "MessageDLQd"
-    """It has become a dead letter."""
+    """It became a dead letter."""
     DELIVERED = "MessageDelivered"
-    """It has arrived at its destination."""
+    """It arrived at its destination."""
     DISPATCHED = "MessageDispatched"
-    """It has been passed to a consumer, which is not a browser."""
+    """It was passed to a consumer that is not a browser."""
     CONSUMED = "MessageConsumed"
-    """A consumer has acknowledged it."""
+    """A consumer acknowledged it."""
     DISCARDED = "MessageDiscarded"
-    """A subscriber of a topic has lost it, because too many were pending."""
+    """A subscriber of a topic lost it, because too many messages were pending."""
     UNWANTED = "NoConsumer"
-    """It has arrived where nobody consumes."""
+    """It arrived at a destination without consumers."""
     FULL = "FULL"
-    """It has to wait, because there is no memory for it."""
+    """It must wait, because there is no memory for it."""
     FAST_PRODUCER = "FastProducer"
-    """Its producer has to wait, for the same reason."""
+    """Its producer must wait, for the same reason."""
     SLOW_CONSUMER = "SlowConsumer"
-    """It has to wait for a subscriber of a topic that does not keep up."""
+    """It must wait for a slow subscriber of a topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageEvent:
-    """Something has happened to a message."""
+    """An event of a message."""
 
     kind: MessageEventKind
     destination: Destination
     """The queue or topic where it was."""
     message: Message
     includes_body: bool
-    """Whether notifications have the body, too."""
+    """Whether notifications include the body."""
     request: SubscriptionRequest | None = None
     """The consumer that has discarded it, or that is slow."""
     count: int = 0
-    """The messages that this consumer has lost in all, or the bytes of memory in use."""
+    """The total number of messages that this consumer lost, or the bytes of memory in use."""
 
 
 class Watcher(Protocol):
-    """A connector's connection that notifies its client of what is there. It may only append to an output
-    buffer: the broker is in the middle of its work."""
+    """A connector's connection that notifies its client of changes.
+
+    It may only append to an output buffer, because the broker is in the middle of its work.
+    """
 
     def added(self, what: Known) -> None:
-        """Take note of what is there now; of a temporary destination before anything is sent to it."""
+        """Receive notice of a new object; for a temporary destination, before the first message is sent to
+        it."""
 
     def removed(self, what: Known) -> None:
-        """Take note of what is there no more."""
+        """Receive notice of a removed object."""
 
     def happened(self, event: MessageEvent) -> None:
-        """Take note of an event; not called where only temporary destinations are watched."""
+        """Receive an event; not called if only temporary destinations are watched."""
 
 
 class ClientDirectory(Protocol):
-    """The clients of a broker, as connectors use them."""
+    """The clients of a broker, for connectors."""
 
     def add(self, what: ConnectionInfo | ProducerInfo) -> None:
-        """List a client that has logged in, or a producer, until it is removed or its connection ends."""
+        """List a client after its login, or a producer, until it is removed or its connection ends."""
 
     def remove_producer(self, connection_id: str, producer_id: ProducerId) -> None:
-        """Remove a producer that has ended; do nothing if it was not listed."""
+        """Remove an ended producer; do nothing if it was not listed."""
 
     def all_known(self, *, only_temporary: bool) -> list[Known]:
-        """Return what is there now: connections and destinations first, then producers and consumers.
+        """Return all current objects: connections and destinations first, then producers and consumers.
 
         :param only_temporary: only temporary destinations
         """
@@ -257,28 +266,28 @@ class ClientDirectory(Protocol):
         """Return the number of consumers of a destination, which may have wildcards."""
 
     def count_producers(self, destination: Destination) -> int:
-        """Return the number of producers that were made for a destination."""
+        """Return the number of producers for a destination."""
 
     def watch(self, watcher: Watcher, *, only_temporary: bool) -> None:
         """Notify a watcher of every change from now on, or only of temporary destinations."""
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Notify a watcher no more."""
+        """Stop notifying a watcher."""
 
 
 Accept = Callable[[Message, str, Unsettled[None]], None]
-"""Takes a message of a connection, and completes once it is durable, if it is to be stored."""
+"""Takes a message of a connection, and completes when it is durable, if it is stored."""
 
 
 class Broker(Protocol):
-    """The broker as connectors use it."""
+    """The broker's interface for connectors."""
 
     @property
     def directory(self) -> ClientDirectory: ...
 
     @property
     def large(self) -> LargeTransfers | None:
-        """The bodies that its store keeps in pieces; None if it cannot."""
+        """The bodies that its store keeps in pieces; None if the store does not support it."""
 
     def knows(self, destination: Destination) -> bool:
         """Return whether a queue or topic of this name, without wildcards, exists."""
@@ -286,30 +295,31 @@ class Broker(Protocol):
     def send(self, message: Message, connection_id: str) -> Future[None]:
         """Route a message to its ``destination``, which may be a composite.
 
-        Completes when the message is durable, if it is persistent, and there is room for more; as a
-        :class:`~jdbcstore.broker.loop.Promise`, unless that is known at once. A connector
-        stops reading from a connection with too many pending sends: that is the producer flow control.
+        Completes when the message is durable, if it is persistent, and there is room for more; the future is
+        a :class:`~jdbcstore.broker.loop.Promise` unless it completes immediately. For producer flow control,
+        a connector stops reading from a connection with too many pending sends.
 
         :raises StoreError: through the future; nothing was sent
         """
 
     def lane_to(self, message: Message, connection_id: str) -> Accept | None:
-        """Return what takes a message that is only to be stored; None if there is more to decide about it.
+        """Return a function that takes a message which only needs storing; None if the message needs
+        :meth:`send`.
 
-        Then :meth:`send` decides. The next message may be another case.
+        The next message may be a different case.
         """
 
     def begin(self, connection_id: str, xid: XATransactionId | None = None) -> BrokerTransaction:
-        """Begin a transaction: of this connection, or the branch of a distributed one.
+        """Begin a transaction of this connection, or a branch of a distributed transaction.
 
-        :raises TransactionError: the branch has an id that cannot be stored, or is prepared already
+        :raises TransactionError: the branch has an id that cannot be stored, or is already prepared
         """
 
     def prepared(self) -> Future[list[XATransactionId]]:
-        """Return the ids of all prepared transactions, of earlier brokers on the store too."""
+        """Return the ids of all prepared transactions, including those of earlier brokers on the store."""
 
     def commit_prepared(self, xid: XATransactionId) -> Future[None]:
-        """Do phase two: completes once it is durable.
+        """Perform phase two; completes when it is durable.
 
         :raises TransactionNotFound: through the future; it is not prepared
         """
@@ -321,10 +331,10 @@ class Broker(Protocol):
         """
 
     def last_producer_sequence(self, producer_id: ProducerId) -> Future[int | None]:
-        """Return the number of the last message of a producer that is stored, for one that sends again."""
+        """Return the number of a producer's last stored message, for a producer that sends again."""
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
-        """Start to consume.
+        """Start consuming.
 
         :raises InvalidSelector: through the future
         :raises StoreError: through the future; no subscription was created
@@ -349,8 +359,8 @@ class Broker(Protocol):
         """Delete a queue or topic and its messages; do nothing if it does not exist.
 
         :raises InvalidDestination: through the future; it has consumers or durable subscriptions
-        :raises StoreError: through the future; some of it could not be deleted, which stays
+        :raises StoreError: through the future; a part could not be deleted, and stays
         """
 
     def disconnected(self, connection_id: str) -> None:
-        """Forget a connection that has ended with its subscriptions; its temporary destinations end."""
+        """Forget an ended connection with its subscriptions; its temporary destinations end."""

@@ -1,4 +1,4 @@
-"""The watch over consumers: since when each rests, and which are slow."""
+"""Monitoring of consumers: idle times, and slow consumers."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from weakref import WeakKeyDictionary
 from jdbcstore.broker.subscription import BaseSubscription
 
 SLOW = 30.0
-"""Seconds after which a consumer is slow that has messages and acknowledges none: by default so many are the
-``maxTimeSinceLastAck`` and the ``maxSlowDuration`` of ActiveMQ's strategies that abort slow consumers."""
+"""Seconds with messages but without an acknowledgement after which a consumer is slow: the default of
+``maxTimeSinceLastAck`` and ``maxSlowDuration`` in ActiveMQ's strategies that abort slow consumers."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """A consumer as it was when it was looked at last, by a clock that only goes forward."""
+    """The state of a consumer at the last check, by a monotonic clock."""
 
     dispatched: int
     settled: int
-    """Deliveries that it has acknowledged or rejected, also in a transaction."""
+    """Acknowledged or rejected deliveries, also in a transaction."""
     changed: float
-    """When either was first seen as it is."""
+    """The time of the last change of either."""
     unsettled: float | None
-    """Since when it has messages and settles none; None while it has none."""
+    """The time since which it has held messages without settling any; None while it has none."""
 
 
 class ConsumerWatch:
-    """The watch over consumers, which looks at them from time to time: a delivery costs nothing more."""
+    """Monitoring of consumers by periodic checks, so that a delivery costs nothing more."""
 
     def __init__(self) -> None:
         self._seen: WeakKeyDictionary[BaseSubscription, _Seen] = WeakKeyDictionary()
 
     def look(self, consumers: Iterable[BaseSubscription], now: float) -> None:
-        """Note what each has done until now."""
+        """Record the progress of each consumer."""
         for one in consumers:
             waiting = len(one.held) - len(one.lent)
             settled = one.dispatched - waiting
@@ -49,11 +49,11 @@ class ConsumerWatch:
             seen.dispatched, seen.settled = one.dispatched, settled
 
     def idle(self, one: BaseSubscription, now: float) -> float | None:
-        """Return the seconds without a delivery or an acknowledgement, as far as was looked."""
+        """Return the seconds without a delivery or an acknowledgement, to the precision of the checks."""
         seen = self._seen.get(one)
         return None if seen is None else max(now - seen.changed, 0.0)
 
     def unsettled(self, one: BaseSubscription, now: float) -> float | None:
-        """Return the seconds for which it has had messages and settled none; None while it has none."""
+        """Return the seconds for which it has held messages without settling any; None while it has none."""
         seen = self._seen.get(one)
         return None if seen is None or seen.unsettled is None else max(now - seen.unsettled, 0.0)

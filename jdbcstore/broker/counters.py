@@ -1,30 +1,30 @@
-"""Counters of a queue or topic: plain integers that the loop increments, which management reads."""
+"""Counters of a queue or topic: plain integers that the loop increments and the management reads."""
 
 from __future__ import annotations
 
 
 class Counters:
-    """Counts of one destination since the broker knows it, or at several together."""
+    """Counts of one destination since it was first in memory, or of several together."""
 
     __slots__ = ("dead", "dequeued", "dispatched", "enqueued", "expired", "waited_ms")
 
     def __init__(self) -> None:
         self.enqueued = 0
-        """Messages that have arrived; with a transaction, at its commit."""
+        """Arrived messages; in a transaction, counted at its commit."""
         self.dispatched = 0
-        """Deliveries to consumers, redeliveries included."""
+        """Deliveries to consumers, including redeliveries."""
         self.dequeued = 0
-        """Messages that have left: acknowledged, removed, moved, expired or dead. On a topic, those that
-        subscribers have acknowledged."""
+        """Messages that left: acknowledged, removed, moved, expired or dead. On a topic, messages that
+        subscribers acknowledged."""
         self.expired = 0
-        """Messages that have expired here."""
+        """Messages that expired here."""
         self.dead = 0
         """Messages that were moved from here to a dead letter queue."""
         self.waited_ms = 0
-        """Milliseconds from the time when messages were sent to their deliveries, all added up."""
+        """The sum of the milliseconds from sending to delivery."""
 
     def add(self, other: Counters) -> None:
-        """Add the counters of a destination that ends."""
+        """Add the counters of an ending destination."""
         self.enqueued += other.enqueued
         self.dispatched += other.dispatched
         self.dequeued += other.dequeued
@@ -33,7 +33,7 @@ class Counters:
         self.waited_ms += other.waited_ms
 
     def since(self, before: Counters) -> Counters:
-        """Return what was added to an earlier state of the same counters, which is another object."""
+        """Return the growth since an earlier state of the same counters."""
         added = Counters()
         for name in self.__slots__:
             setattr(added, name, getattr(self, name) - getattr(before, name))

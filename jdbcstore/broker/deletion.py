@@ -1,4 +1,4 @@
-"""The deletion of destinations, with their messages, that an administrator or a client asks for."""
+"""The deletion of destinations with their messages, for an administrator or a client."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from jdbcstore.message.patterns import is_wildcard
 
 GoesOn = Callable[[int, int], bool]
 _ROUNDS = 10
-"""Attempts of a deletion to remove what has arrived since it began."""
+"""Attempts of a deletion to remove messages that arrived since it began."""
 _PATIENCE = 60.0
-"""Seconds that a deletion waits until a page of the queue is read."""
+"""Seconds for which a deletion waits for a page of the queue."""
 
 
 class _Steps:
@@ -44,7 +44,7 @@ class DestinationDeletion:
         self._is_stopping = False
 
     def stop(self) -> None:
-        """Remove no more messages: a deletion under way fails."""
+        """Remove no more messages; a running deletion fails."""
         self._is_stopping = True
 
     async def delete(
@@ -54,16 +54,16 @@ class DestinationDeletion:
         keep_subscriptions: bool = False,
         goes_on: GoesOn = lambda _done, _seen: True,
     ) -> tuple[int, int]:
-        """Remove the messages of a queue without consumers and forget it, or delete a topic without them.
+        """Delete a queue or topic without consumers, with its messages.
 
-        A topic is deleted with the durable subscriptions to it alone. What is sent while these are deleted
-        waits, and is sent to a topic of the same name. Returns how many messages were removed, and how many
-        of a queue are left: those that have arrived since, and those that an open transaction has.
+        A topic is deleted with the durable subscriptions to it alone. Messages sent while these are deleted
+        wait, and go to a new topic of the same name. Return the number of removed messages, and the number
+        that a queue still has: messages that arrived since, or are in an open transaction.
 
         :param keep_subscriptions: the durable subscriptions stay, without messages
-        :param goes_on: called after each batch with the numbers of messages that were removed, and looked at.
-            If it says no, the destination stays, with the rest of its messages
-        :raises StoreError: some of it could not be deleted, which stays
+        :param goes_on: called after each batch with the numbers of removed and examined messages. If it
+            returns false, the destination stays with the rest of its messages
+        :raises StoreError: a part could not be deleted, and stays
         :raises SubscriptionInUse: a durable subscription of the topic is in use
         """
         destinations, left, steps = self._destinations, 0, _Steps(goes_on)
@@ -82,8 +82,10 @@ class DestinationDeletion:
         return count, left
 
     async def _empty(self, queue: Queue, steps: _Steps) -> tuple[int, int]:
-        """Remove the messages of a queue until it is forgotten, or somebody consumes it; return how many, and
-        how many are left."""
+        """Remove the messages of a queue until it is forgotten or has a consumer.
+
+        Return the numbers of removed and remaining messages.
+        """
         destinations, count = self._destinations, 0
         with queue.held():
             for _ in range(_ROUNDS):
@@ -99,14 +101,14 @@ class DestinationDeletion:
 
     def _remove(self, queue: Queue, entries: Sequence[Entry]) -> Future[None]:
         if self._is_stopping:
-            raise StoreClosed("the broker is stopping; ask the next master")
+            raise StoreClosed("the broker is stopping; use the next master")
         return queue.pending.acknowledge(entries)
 
     async def delete_unused(self, name: Destination) -> None:
         """Delete a destination without subscriptions, by its name; do nothing if it does not exist.
 
-        :raises InvalidDestination: it has subscriptions, or there are several of the name
-        :raises StoreError: some of it could not be deleted, which stays
+        :raises InvalidDestination: it has subscriptions, or the name names several destinations
+        :raises StoreError: a part could not be deleted, and stays
         """
         if name.is_composite or is_wildcard(name):
             raise InvalidDestination(f"{name} names several destinations; delete each")
@@ -115,7 +117,5 @@ class DestinationDeletion:
         if destination is None:
             return
         if destination.has_consumers or (isinstance(destination, Topic) and destination.durables):
-            raise InvalidDestination(
-                f"Destination: {name} still has an active subscription; end it before it is deleted"
-            )
+            raise InvalidDestination(f"Destination: {name} still has an active subscription; end it first")
         await self.delete(destination)

@@ -1,7 +1,7 @@
-"""The registry of destinations: queues and topics, made when they are first named, and their subscriptions.
+"""The registry of destinations: queues and topics, created at their first use, and their subscriptions.
 
-A destination is forgotten when it is empty and idle, and made again when it is named again: clients may use
-any number of names, and all that outlives the broker is in the store.
+A destination is forgotten when it is empty and idle, and created again at its next use, so clients may use
+any number of names. All state that outlives the broker is in the store.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern, is_wildcard
 
 _IDLE_PERIOD = 30.0
-"""Seconds after which a destination is forgotten that was idle all the time."""
+"""Seconds after which an idle destination is forgotten."""
 
 
 class DestinationRegistry(Mapping[Destination, Queue | Topic]):
-    """The queues and topics that exist now, by name. Every method is called on the loop.
+    """The current queues and topics, by name. Every method is called on the loop.
 
-    :param directory: is notified of destinations that are made and forgotten, except temporary ones
-    :param pauses: the queues whose dispatch is paused, which a deletion takes from here
+    :param directory: is notified of created and forgotten destinations, except temporary ones
+    :param pauses: the paused queues; a deletion removes its queue from here
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         options: EngineOptions,
     ) -> None:
         self.by_name: dict[Destination, Queue | Topic] = {}
-        """The queues and topics themselves, to look one up with each message."""
+        """The queues and topics by destination, for a lookup with each message."""
         self.forgotten = Counters()
-        """The counters of all destinations that were forgotten."""
+        """The sum of the counters of forgotten destinations."""
         self.pauses = pauses
         self.last_sequence = 0
         """The last sequence in the store when the broker started."""
@@ -66,14 +66,14 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         self._directory = directory
         self._options = options
         self._subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
-        """Each subscription with its wildcards."""
+        """Subscriptions with wildcards."""
         self._recording: dict[Destination, Future[None]] = {}
-        """The queues of virtual topics that the store has recorded, or is about to."""
+        """The queues of virtual topics that the store has recorded, or is recording."""
         self.virtual = VirtualDestinations(
             options.virtual_topics, options.composite_destinations, self._is_wanted_in
         )
         self._declared: set[Destination] = set()
-        """The destinations that there are from the start, and always."""
+        """The declared destinations, which always exist."""
         discarding = [one for one in options.plugins if isinstance(one, DiscardingDeadLettersConfig)]
         self._dead_letters = DeadLetters(
             *(self._loop, moves, self.find, options.audited, resources.events),
@@ -94,7 +94,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
     # From start to stop
 
     async def load(self, names: Iterable[Destination], last_sequence: int, *, is_counted: bool) -> None:
-        """Make the destinations and durable subscriptions that the store has.
+        """Create the stored destinations and durable subscriptions.
 
         :param last_sequence: the last sequence in the store: messages up to it may have been delivered before
         :param is_counted: whether the stored messages of each queue are counted
@@ -125,12 +125,12 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         await asyncio.gather(*self._recording.values(), return_exceptions=True)
 
     def close(self) -> None:
-        """Forget what is in memory; stored messages stay stored."""
+        """Forget the content of memory; stored messages stay stored."""
         for destination in self.by_name.values():
             destination.close()
 
     def declare(self, names: Iterable[Destination]) -> None:
-        """Make destinations that there are from the start; they are not forgotten."""
+        """Create declared destinations, which are never forgotten."""
         for name in names:
             self._declared.add(name)
             if name not in self.by_name:
@@ -139,7 +139,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
     # Destinations
 
     def find(self, name: Destination) -> Queue | Topic:
-        """Return the queue or topic of this name, made if it is new.
+        """Return the queue or topic of this name, and create it if it is new.
 
         :raises InvalidDestination: the name has wildcards, or the store cannot hold it
         """
@@ -156,12 +156,14 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
     def _check_may_make(self, name: Destination) -> None:
         """Raise if a policy does not allow another destination.
 
-        :raises InvalidDestination: there are as many as it allows, or clients may not make any
+        :raises InvalidDestination: the maximum is reached, or clients may not create destinations
         """
         policy = self._policies.of(name)
         if not policy.auto_create and not name.is_temporary:
-            text = f"{name} does not exist, and auto_create of its policy is off"
-            raise InvalidDestination(f"{text}: use another name, or have it added to destinations")
+            text = f"{name} does not exist, and its policy has auto_create off"
+            raise InvalidDestination(
+                f"{text}: use another name, or ask the administrator to add it to destinations"
+            )
         most = policy.max_destinations
         if most is None:
             return
@@ -174,15 +176,17 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         if there >= most:
             of_policy = "of other policies" if where is None else f"for {where}"
             text = f"{name} cannot be created: there are {there} destinations {of_policy}, and"
-            raise InvalidDestination(f"{text} max_destinations is {most}; delete one, or have it raised")
+            raise InvalidDestination(
+                f"{text} max_destinations is {most}; delete one, or ask the administrator to raise it"
+            )
 
     def check_name(self, name: Destination) -> None:
-        """Raise unless a destination can be sent to, which is not made.
+        """Raise unless messages can be sent to a destination; it is not created.
 
         :raises InvalidDestination: it has wildcards, or the store cannot hold its name
         """
         if name == JOBS:
-            raise InvalidDestination(f"{JOBS} has the scheduled messages; use another queue")
+            raise InvalidDestination(f"{JOBS} is reserved for scheduled messages; use another queue")
         if is_wildcard(name):
             raise InvalidDestination(f"{name} has wildcards; send to a name without them")
         if not name.is_temporary:
@@ -190,7 +194,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
             open_in_store(name, prioritized=self._policies.of(name).prioritized_messages)
 
     def _make(self, name: Destination, *, is_empty: bool) -> Queue | Topic:
-        """Make a queue or topic; ``is_empty`` if the store holds nothing of it."""
+        """Create a queue or topic; ``is_empty`` if the store has no messages of it."""
         destination: Queue | Topic
         policy = self._policies.of(name)
         account = Account(self._resources, name, policy)
@@ -224,7 +228,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         return [topic for topic in self.by_name.values() if isinstance(topic, Topic)]
 
     def forget_idle(self) -> None:
-        """Forget the destinations that are not paused, and have been empty and unused since the last call."""
+        """Forget destinations that are not paused, and have been empty and unused since the last call."""
         for name, destination in [*self.by_name.items()]:
             is_needed = self.virtual.takes_copies(name) or name in self.pauses or name in self._declared
             if not is_needed and destination.is_idle():
@@ -252,12 +256,12 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         if destination is not None:
             self.forgotten.add(destination.counters)
             destination.close()
-            destination.memory.decrease(destination.memory.used)  # also of what was given back
+            destination.memory.decrease(destination.memory.used)  # also of returned messages
 
     # Virtual topics
 
     def record(self, name: Destination) -> Future[None]:
-        """Have the store record a queue of a virtual topic, which exists even if it is empty."""
+        """Record a queue of a virtual topic in the store, so that it exists even if it is empty."""
         recording = self._recording.get(name)
         if recording is None:
             recording = self._recording[name] = self._loop.run(partial(self._store.record_queue, name))
@@ -269,9 +273,9 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
             del self._recording[name]  # the next consumer tries again
 
     def make_of_pattern(self, name: Destination) -> None:
-        """Make a queue whose name has wildcards, if it is the first of these virtual topics.
+        """Create a queue whose name has wildcards, if it is the first of these virtual topics.
 
-        As in ActiveMQ, the first consumer of several virtual topics at once has a queue of that name.
+        As in ActiveMQ, the first consumer of several virtual topics together has a queue of that name.
         """
         pattern = DestinationPattern(name)
         if self.virtual.takes_copies(name) and not any(
@@ -287,13 +291,13 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
 
     @property
     def subscriptions(self) -> Collection[BaseSubscription]:
-        """The subscriptions with a consumer, browsers included."""
+        """The subscriptions with a consumer, including browsers."""
         return self._subscriptions.keys()
 
     def attach(self, subscription: BaseSubscription) -> None:
-        """Have a subscription get the messages of its destinations, and of those that are made later.
+        """Attach a subscription to its destinations, including later ones that match.
 
-        :raises InvalidDestination: the store cannot hold the name of one
+        :raises InvalidDestination: the store cannot hold a name
         """
         names = subscription.request.destination.members
         patterns = [DestinationPattern(name) for name in names if is_wildcard(name)]
@@ -308,27 +312,27 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
             destination.add(subscription)
 
     def detach(self, subscription: BaseSubscription) -> None:
-        """Forget a subscription that has been closed."""
+        """Forget a closed subscription."""
         self._subscriptions.pop(subscription, None)
 
     # Administration
 
     async def count(self, queue: Queue) -> int:
-        """Return the number of messages of a queue whose size is not known; it is known from now on.
+        """Count the messages of a queue of unknown size; the size is known from now on.
 
-        It is exact if nothing of the queue is written meanwhile.
+        It is exact if the queue is not written meanwhile.
 
         :raises StoreError: the store cannot be read
         """
         counters = queue.counters
-        await self._loop.run(self._store.last_sequence)  # behind what is being read now
+        await self._loop.run(self._store.last_sequence)  # after the current reads
         known = counters.enqueued - counters.dequeued
         counted = 0 if queue.store is None else await self._loop.run(queue.store.message_count)
         queue.set_stored_before(counted - known)
         return max(counted + counters.enqueued - counters.dequeued - known, 0)
 
     async def forget_drained(self, destination: Queue | Topic) -> bool:
-        """Forget a destination, if it has no consumer and no message; return whether it had none.
+        """Forget a destination if it has no consumer and no message; return whether it had none.
 
         :raises StoreError: the record of a queue of a virtual topic could not be removed
         """
@@ -338,7 +342,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         if self.virtual.takes_copies(name):
             await self._loop.run(partial(self._store.drop_record, name))
             self._recording.pop(name, None)
-            if not self._can_forget(destination):  # it has come into use meanwhile
+            if not self._can_forget(destination):  # it is in use again
                 await self.record(name)
                 return False
         self._forget(destination)
@@ -348,5 +352,5 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         return self.is_current(destination) and not destination.has_consumers and destination.is_drained
 
     def is_current(self, destination: Queue | Topic) -> bool:
-        """Return whether a destination has not been forgotten."""
+        """Return whether a destination is still registered."""
         return self.by_name.get(destination.destination) is destination

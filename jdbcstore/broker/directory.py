@@ -1,6 +1,6 @@
-"""The directory of a broker: its connections, producers, consumers, destinations; and who watches these.
+"""The directory of a broker: its connections, producers, consumers and destinations, and their watchers.
 
-Advisories are made of this. Nothing is kept of a connection that has ended.
+Advisories are based on it. An ended connection leaves no state.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.patterns import DestinationPattern, is_wildcard
 
 _AT_ONCE = 1000
-"""Notifications in one turn of the loop that some temporary destinations have ended."""
+"""Notifications of ended temporary destinations per iteration of the event loop."""
 
 
 class Directory:
-    """Connections, producers, consumers and destinations as clients see them; used on the loop only.
+    """Connections, producers, consumers and destinations that clients can see; used on the loop only.
 
-    :param events: notifies watchers of what happens to messages
+    :param events: notifies watchers of message events
     """
 
     def __init__(self, loop: BrokerLoop, events: MessageEvents) -> None:
@@ -29,17 +29,17 @@ class Directory:
         self._events = events
         self._connections: dict[str, ConnectionInfo] = {}
         self._destinations: dict[Destination, Destination] = {}
-        """The destinations that exist, except temporary ones."""
+        """The existing destinations, except temporary ones."""
         self._temporary: dict[Destination, Destination] = {}
         self._producers: dict[str, dict[ProducerId, ProducerInfo]] = {}
         """By connection."""
         self._consumers: dict[int, SubscriptionRequest] = {}
-        """By identity: a client may make the same request twice."""
+        """By identity, because a client may make the same request twice."""
         self._watchers: dict[Watcher, None] = {}
-        """Nearly every JMS client, for temporary destinations."""
+        """Watchers of temporary destinations: nearly every JMS client."""
         self._watching_all: dict[Watcher, None] = {}
         self._ended: dict[Destination, None] = {}
-        """Temporary destinations that have ended, of which the watchers are not notified yet."""
+        """Ended temporary destinations whose watchers are not notified yet."""
 
     def add(self, what: Known) -> None:
         """List a connection, producer, consumer or destination, and notify the watchers."""
@@ -59,9 +59,9 @@ class Directory:
             watcher.added(what)
 
     def remove(self, what: Known) -> None:
-        """Remove what :meth:`add` lists, and notify the watchers; do nothing if it was not listed.
+        """Remove an object that :meth:`add` listed, and notify the watchers; do nothing if it was not listed.
 
-        Of a durable subscription, only this is announced.
+        For a durable subscription, only the removal is announced.
         """
         known: object = what
         match what:
@@ -81,7 +81,7 @@ class Directory:
             watcher.removed(what)
 
     def remove_temporary(self, ended: Collection[Destination]) -> None:
-        """Remove temporary destinations, and notify the watchers of some in each turn of the loop.
+        """Remove temporary destinations; watchers are notified of a few per iteration of the event loop.
 
         A connection may have many, and nearly every client watches them.
         """
@@ -91,7 +91,7 @@ class Directory:
         self.turn()
 
     def turn(self) -> None:
-        """Notify the watchers of some more temporary destinations that have ended."""
+        """Notify the watchers of more ended temporary destinations."""
         for _ in range(max(_AT_ONCE // max(len(self._watchers), 1), 1)):
             if not self._ended:
                 return
@@ -103,7 +103,7 @@ class Directory:
         return [*(self._watchers if is_temporary else self._watching_all)]
 
     def disconnected(self, connection_id: str) -> None:
-        """Remove a connection that has ended, and its producers."""
+        """Remove an ended connection and its producers."""
         for producer in [*self._producers.get(connection_id, {}).values()]:
             self.remove(producer)
         self._producers.pop(connection_id, None)
@@ -112,13 +112,13 @@ class Directory:
             self.remove(connection)
 
     def remove_producer(self, connection_id: str, producer_id: ProducerId) -> None:
-        """Remove a producer that has ended; do nothing if it was not listed."""
+        """Remove an ended producer; do nothing if it was not listed."""
         producer = self._producers.get(connection_id, {}).get(producer_id)
         if producer is not None:
             self.remove(producer)
 
     def all_known(self, *, only_temporary: bool) -> list[Known]:
-        """Return what is there now: connections and destinations first, then producers and consumers.
+        """Return all current objects: connections and destinations first, then producers and consumers.
 
         :param only_temporary: only temporary destinations
         """
@@ -138,7 +138,7 @@ class Directory:
 
     @property
     def producer_count(self) -> int:
-        """The number of producers that were made for a destination, whichever it is."""
+        """The number of producers for any destination."""
         return sum(map(len, self._producers.values()))
 
     def count_consumers(self, destination: Destination) -> int:
@@ -146,7 +146,7 @@ class Directory:
         return sum(_meets(destination, request.destination) for request in self._consumers.values())
 
     def count_producers(self, destination: Destination) -> int:
-        """Return the number of producers that were made for a destination."""
+        """Return the number of producers for a destination."""
         return sum(_meets(destination, producer.destination) for producer in self._all_producers())
 
     def watch(self, watcher: Watcher, *, only_temporary: bool) -> None:
@@ -157,14 +157,14 @@ class Directory:
             self._events.watch(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Notify a watcher no more."""
+        """Stop notifying a watcher."""
         self._watchers.pop(watcher, None)
         self._watching_all.pop(watcher, None)
         self._events.unwatch(watcher)
 
 
 def _meets(first: Destination, second: Destination) -> bool:
-    """Return whether two destinations have a member in common, which may have wildcards."""
+    """Return whether two destinations, which may have wildcards, have a member in common."""
     return any(_matches(member, wanted) for member in first.members for wanted in second.members)
 
 

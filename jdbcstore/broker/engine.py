@@ -1,7 +1,7 @@
 """The broker's engine: routes sends, subscriptions and transactions of connectors to queues and topics.
 
-A send goes to its destination, which writes it through the outbox and dispatches it once it is committed. All
-that outlives the engine is in the store, and the next engine on it starts from there.
+A send goes to its destination, which writes it through the outbox and dispatches it after the commit. All
+state that outlives the engine is in the store, and the next engine starts from there.
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ log = logging.getLogger(__name__)
 
 
 Routed = Sequence[tuple[Queue | Topic | Scheduler, Message]]
-"""A destination of a message, and the message as it is there."""
+"""A destination of a message, and the message in its form for this destination."""
 
 
 class Engine:
     """A :class:`jdbcstore.broker.api.Broker` on one store and one event loop.
 
     Create, start, use and stop it on the loop; no method blocks. The caller opens the store before and closes
-    it after. When a persistent send or a commit completes, its messages are durable; messages of a connection
+    it after. When a persistent send or a commit completes, its messages are durable. Messages of a connection
     reach each destination in the order of its sends.
 
-    :param on_defect: called on the loop with an unexpected error, after which the engine has to be replaced:
-        some callers may never be answered, and some stored messages are delivered by the next engine only
-    :param paused: the queues whose dispatch is paused, which the engine changes, for a store that does not
-        keep them
+    :param on_defect: called on the loop with an unexpected error, after which the engine must be replaced,
+        because some callers may never be answered, and some stored messages are delivered only by the next
+        engine
+    :param paused: the paused queues, which the engine changes, for a store that does not record them
     :param tracing: makes spans of sends, deliveries and acknowledgements
     """
 
@@ -93,11 +93,11 @@ class Engine:
         self._tracing, self._defect_handler = tracing, on_defect
         options, policies = self.options, policies or Policies()
         self.loop = loop = BrokerLoop(clock or SystemClock(), self._on_defect)
-        """The loop, and the threads in which functions read from the store."""
+        """The loop, and the threads for functions that read from the store."""
         self.resources = resources = self._make_resources(policies)
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
         self.outbox = outbox = Outbox(loop, store, line)
-        """The writes that are passed to the store, or wait for that."""
+        """The pending writes to the store."""
         self._transactions = OpenTransactions(
             resources, outbox, options.memory_limit, options.max_uncommitted_count
         )
@@ -105,7 +105,7 @@ class Engine:
         self.moves = Moves(loop, outbox)
         """Moves of messages between destinations, for an administrator."""
         self.directory = Directory(loop, resources.events)
-        """The connections, producers, consumers and destinations that clients watch."""
+        """The connections, producers, consumers and destinations that clients can watch."""
         event_log = resources.event_log
         if event_log is not None:
             self.directory.watch(event_log, only_temporary=False)
@@ -124,14 +124,14 @@ class Engine:
         """The deletion of durable subscriptions without a consumer."""
         self.router = Router(self.destinations, self._temporary, loop.clock, is_audited=options.audited)
         self.scheduler = self._make_scheduler()
-        """The scheduled messages, if there is support for them."""
+        """The scheduled messages, if they are enabled."""
         self.slow_consumers = SlowConsumers(loop, policies, lambda: self.destinations.subscriptions)
-        """The consumers that do not keep up, which policies may close."""
+        """The slow consumers, which policies may close."""
         self._statistics = self._make_statistics()
         self._has_policies = any(one is not None for one in (self._amend, tracing, self._statistics))
-        """Whether something looks at each message that is sent."""
+        """Whether plug-ins must see each sent message."""
         self.large = LargeTransfers(loop, store.large_bodies) if isinstance(store, KeepsLargeBodies) else None
-        """The bodies that the store keeps in pieces; None if it cannot."""
+        """The bodies that the store keeps in pieces; None if the store does not support it."""
         self._prepared = PreparedTransactions(loop, store, self._target_of_prepared)
         self._occupancy: StoreOccupancy | None = None
         if isinstance(store, InMemory) and resources.stored is not None:
@@ -183,12 +183,12 @@ class Engine:
         if self.scheduler is not None:
             self.scheduler.start()
         elif JOBS in names:
-            log.warning("there are scheduled messages, which wait until scheduler_support is on")
+            log.warning("there are scheduled messages, which are not sent until scheduler_support is on")
         self.offline.start()
         self.slow_consumers.start()
 
     async def stop(self) -> None:
-        """Close all subscriptions, wait for pending writes, and forget the rest."""
+        """Close all subscriptions, wait for pending writes, and forget all other state."""
         self.is_stopping = True
         self.deletion.stop()
         self.slow_consumers.stop()
@@ -211,7 +211,7 @@ class Engine:
                 await asyncio.wait(loop.reading)
                 continue
             settled: Future[None] = loop.create_future()
-            # Scheduled work is done in the next turn.
+            # Scheduled work is done in the next iteration of the loop.
             loop.call_soon(outbox.line.when_idle, partial(settled.set_result, None))
             await settled
 
@@ -264,7 +264,7 @@ class Engine:
         return self._send_together(targets, message, connection_id) if targets else self.loop.done()
 
     def _send_together(self, targets: Routed, message: Message, connection_id: str) -> Future[None]:
-        """Send to all members of a composite destination, or of a virtual one, or to none."""
+        """Send to all members of a composite or virtual destination, or to none."""
         transaction = EngineTransaction(self._transactions, lambda _: targets, connection_id)
         room = transaction.send(message)
         if room.done() and room.exception() is not None:
@@ -274,16 +274,18 @@ class Engine:
         return commit if room.done() else self.loop.all_done([commit, room])
 
     def _route(self, message: Message, connection_id: str) -> Routed:
-        """Return each destination of a message, and the message as it gets it; one for later is a job."""
+        """Return each destination of a message, and the message for it; a scheduled message is a job."""
         destination = self._by_name.get(message.destination) if message.destination else None
         if destination is not None and not destination.is_rerouted and self._statistics is None:
             return [(destination, message)]
         scheduler, statistics = self.scheduler, self._statistics
         if statistics is not None and statistics.takes(message):
-            self.loop.create_task(statistics.answer(message))  # outside of the transaction
+            self.loop.create_task(statistics.answer(message))  # outside the transaction
             return []
         if scheduler is not None and is_management(message.destination):
-            raise InvalidDestination(f"{message.destination} acts at once; send to it without a transaction")
+            raise InvalidDestination(
+                f"{message.destination} acts immediately; send to it without a transaction"
+            )
         if scheduler is None or not scheduler.takes(message):
             return self.router.route(message, connection_id)
         members = self.router.members(message, connection_id)
@@ -292,7 +294,7 @@ class Engine:
         return [(scheduler, scheduler.job(addressed(message, name), n)) for n, name in enumerate(members)]
 
     def _send_due(self, message: Message) -> None:
-        """Send a message that is not persistent, without a caller that waits."""
+        """Send a non-persistent message, without a waiting caller."""
         for target, routed in self.router.route(message, ""):
             target.arrive(routed, None, "")
 
@@ -329,7 +331,7 @@ class Engine:
         return self.loop.create_task(self._prepared.rollback(xid))
 
     def _target_of_prepared(self, name: Destination) -> SendTarget:
-        """Return the target that has written to a destination of the store: jobs are the scheduler's."""
+        """Return the target that wrote to a destination of the store; the scheduler wrote jobs."""
         if self.scheduler is not None and name == JOBS:
             return self.scheduler
         return self.destinations.find(name)
@@ -353,17 +355,19 @@ class Engine:
 
     def delete_temporary(self, destination: Destination, connection_id: str) -> None:
         if owner_of(destination) != connection_id:
-            raise InvalidDestination(f"{destination} is another connection's own; only that may delete it")
+            raise InvalidDestination(
+                f"{destination} belongs to another connection; only that connection may delete it"
+            )
         existing = self._by_name.get(destination)
         if existing is not None and existing.has_consumers:
-            raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
+            raise InvalidDestination(f"{destination} has consumers; close them first")
         self._temporary.delete(destination)
         self.destinations.end_temporary(destination)
 
     def disconnected(self, connection_id: str) -> None:
         self.directory.disconnected(connection_id)
         self._drop(connection_id)
-        if connection_id in self._gates.closed:  # what waits at the gate may still arrive
+        if connection_id in self._gates.closed:  # messages that wait at the gate may still arrive
             self._gates.call(connection_id, lambda: self._drop(connection_id))
 
     def _drop(self, connection_id: str) -> None:
@@ -374,7 +378,7 @@ class Engine:
 
 
 class _Branch(EngineTransaction):
-    """A branch of a distributed transaction, which the broker keeps once it is prepared."""
+    """A branch of a distributed transaction, which the broker keeps after its preparation."""
 
     def __init__(
         self,
@@ -390,7 +394,7 @@ class _Branch(EngineTransaction):
 
     def prepare(self) -> Future[bool]:
         done = super().prepare()
-        # The first of its callbacks: whoever is notified may commit at once.
+        # The first of its callbacks, because a notified client may commit immediately.
         done.add_done_callback(self._keep)
         return done
 

@@ -1,7 +1,7 @@
 """Entries: the messages in the broker's memory, the changes of their state, and their delivery order.
 
-No other module changes an entry. Its state is drawn in the design: which cursor or consumer has an entry is
-known by that cursor or consumer alone.
+No other module changes an entry. The design has a diagram of its states. Only the cursor or consumer that has
+an entry knows that it has it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from jdbcstore.message.message import Message
 from jdbcstore.util.futures import StoreFuture
 
 _OVERHEAD = 1536
-"""Approximate bytes of a message in memory beside its content."""
+"""Approximate bytes of a message in memory in addition to its content."""
 ENTRY_SIZE = 512
-"""Approximate bytes of an entry without its message, including what its subscription keeps of it."""
+"""Approximate bytes of an entry without its message, including the state in its subscription."""
 _sequence = attrgetter("sequence")
 
 
@@ -37,7 +37,7 @@ def size_of(message: Message) -> int:
 
 
 class SharedMessage:
-    """A message of many entries, whose memory is counted once, while any of them is held.
+    """A message of many entries, whose memory is counted once while any of them is held.
 
     :param among: registry of stored messages in memory, by sequence
     """
@@ -82,10 +82,10 @@ class EntrySource(Protocol):
 
     @property
     def counts_returned(self) -> bool:
-        """Whether entries that come back because a client has left count as rejected."""
+        """Whether entries that return because a client disconnected count as rejected."""
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        """Remove consumed entries; completes once that is durable."""
+        """Remove consumed entries; completes when that is durable."""
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
         """Add the acknowledgement to a store transaction; False if there is nothing to write."""
@@ -94,27 +94,27 @@ class EntrySource(Protocol):
         """Note that the staged acknowledgement has been committed."""
 
     def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
-        """Redeliver or dead-letter entries that a consumer has rejected."""
+        """Redeliver or dead-letter rejected entries."""
 
     def expire(self, entries: Sequence[Entry]) -> Future[None]:
-        """Dead-letter entries that have expired with their consumer, or drop them."""
+        """Dead-letter or drop entries that expired with their consumer."""
 
     def retain(self, entries: Sequence[Entry]) -> None:
-        """Deliver entries again whose acknowledgement, or move to a dead letter queue, has failed."""
+        """Deliver entries again after their acknowledgement, or their move to a dead letter queue, failed."""
 
     def give_back(self, entries: Sequence[Entry]) -> None:
-        """Put entries that no consumer holds any more back in their places."""
+        """Put entries without a consumer back in their places."""
 
     def delivered(self, entry: Entry) -> None:
-        """Release the message from memory: a consumer has sent it on."""
+        """Release the message from memory after a consumer has sent it on."""
 
 
 @dataclass(eq=False, repr=False)
 class PendingWrite:
-    """The write of an entry that was dispatched before it is known to be stored."""
+    """The write of an entry that was dispatched before it was known to be stored."""
 
     done: Future[None]
-    """Never fails; then ``stored`` and ``sequence`` of the entry are set."""
+    """Completes when ``stored`` and ``sequence`` of the entry are set; never fails."""
     _under_way: StoreFuture[MessageReference] | None = None
     _is_withdrawn: bool = False
 
@@ -138,8 +138,8 @@ class Entry:
     """One message of one source; a :class:`jdbcstore.broker.api.Delivery`.
 
     ``sequence`` orders the entries of a cursor: the store's sequence if the entry is ``stored``, else a
-    counter. ``shared`` is the message with its bytes if other entries have it too, and ``returned`` whether a
-    consumer of this broker had it before. Its attributes are changed by its methods alone.
+    counter. ``shared`` is the message with its bytes if other entries have it too; ``returned`` is true if a
+    consumer of this broker had it before. Only its methods change its attributes.
     """
 
     __slots__ = (
@@ -167,11 +167,11 @@ class Entry:
         self.shared = shared
         self.size = size_of(message) if shared is None else ENTRY_SIZE
         self.is_unloaded = False
-        """Whether the content was dropped from memory; only the store has it, if it is stored."""
+        """Whether the content was dropped from memory; a stored message is then only in the store."""
         self.is_marked = False
-        """Whether the store has it as redelivered since it was delivered."""
+        """Whether it was marked as redelivered in the store since its delivery."""
         self.writing: PendingWrite | None = None
-        """Its write to the store, if it is dispatched while that is under way."""
+        """Its write to the store, if it was dispatched during that write."""
 
     @property
     def destination(self) -> Destination:
@@ -199,19 +199,19 @@ class Entry:
         memory.hold(self)
 
     def reload(self, message: Message, memory: MemoryUsage) -> None:
-        """Take the message, as read from the store, after :meth:`unload`."""
+        """Set the message, read from the store, after :meth:`unload`."""
         memory.release([self])
         self.message = message.replace(redelivery_counter=self.message.redelivery_counter)
         self.size, self.is_unloaded = size_of(self.message), False
         memory.hold(self)
 
     def begin_write(self, done: Future[None]) -> PendingWrite:
-        """Note that its write is under way; ``done`` completes after :meth:`end_write`."""
+        """Record that its write has begun; ``done`` completes after :meth:`end_write`."""
         self.writing = PendingWrite(done)
         return self.writing
 
     def end_write(self, sequence: int | None) -> None:
-        """Note the end of the write: the sequence in the store, or None if it is not stored."""
+        """Record the end of the write: the sequence in the store, or None if it is not stored."""
         self.writing = None
         if sequence is None:
             self.stored = False
@@ -219,7 +219,7 @@ class Entry:
             self.sequence = sequence
 
     def mark(self) -> None:
-        """Note that the store has it as redelivered, before it is delivered."""
+        """Record that it is marked as redelivered in the store, before it is delivered."""
         self.is_marked = True
 
     def begin_group(self) -> None:
@@ -227,7 +227,7 @@ class Entry:
         self.message = self.message.replace(first_for_consumer=True)
 
     def return_unseen(self) -> None:
-        """Note that a consumer had it, but has not looked at it."""
+        """Record that a consumer had it, but did not look at it."""
         self.returned = True
 
     def redeliver(self, properties: Mapping[str, Any] | None = None) -> None:
@@ -243,7 +243,7 @@ class Entry:
         self.redelivered = self.returned = True
 
     def move_to(self, source: EntrySource) -> None:
-        """Belong to another source of the same messages: that of the subscription's next consumer."""
+        """Move to another source of the same messages, for the subscription's next consumer."""
         self.source = source
 
     def __repr__(self) -> str:
@@ -256,7 +256,8 @@ Wanted = Callable[[Entry], bool]
 
 @dataclass(eq=False, repr=False)
 class TransientSource:
-    """An :class:`EntrySource` of entries that are gone once they are acknowledged, rejected or given back."""
+    """An :class:`EntrySource` of entries that are dropped when they are acknowledged, rejected or
+    returned."""
 
     _loop: BrokerLoop
     destination: Destination
@@ -295,7 +296,7 @@ class TransientSource:
 
 
 def report_consumed(events: MessageEvents, source: EntrySource, entries: Sequence[Entry]) -> None:
-    """Notify the observers of consumed messages: from queues, and by durable subscribers, as in ActiveMQ."""
+    """Notify the observers of messages consumed from queues and by durable subscribers, as in ActiveMQ."""
     if not isinstance(source, TransientSource):
         messages = (entry.message for entry in entries)
         events.happened(MessageEventKind.CONSUMED, source.destination, messages)
@@ -304,7 +305,7 @@ def report_consumed(events: MessageEvents, source: EntrySource, entries: Sequenc
 class PriorityLanes:
     """Entries in delivery order: ten lanes, one per priority, or a single one; by sequence within a lane.
 
-    Deques instead of a sorted list: entries come in order and leave at the front.
+    Deques instead of a sorted list, because entries arrive in order and leave at the front.
     """
 
     __slots__ = ("_lanes", "count", "size")
@@ -329,7 +330,7 @@ class PriorityLanes:
         self.size += entry.size
 
     def insert(self, entries: Sequence[Entry]) -> None:
-        """Add entries in their places, which are likely near the front."""
+        """Add entries in their places, which are probably near the front."""
         ordered = sorted(entries, key=_sequence)
         for number, lane in enumerate(self._lanes):
             mine = [entry for entry in ordered if self.lane_of(entry) == number]
@@ -363,7 +364,7 @@ class PriorityLanes:
         raise IndexError("no entry is waiting")
 
     def take(self, wanted: Wanted) -> list[Entry]:
-        """Remove the wanted entries; returns them in order."""
+        """Remove the wanted entries; return them in order."""
         taken = [entry for entry in self if wanted(entry)]
         if taken:
             gone = set(taken)

@@ -1,6 +1,6 @@
-"""A line in the log for each event of some kinds: ActiveMQ's ``loggingBrokerPlugin``.
+"""Log lines for configured events: ActiveMQ's ``loggingBrokerPlugin``.
 
-A line names messages, and does not have their bodies or properties.
+A line names messages without their bodies and properties.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class EventLog:
-    """Logs events as the options of the plug-in say; a :class:`jdbcstore.broker.api.Watcher`."""
+    """Logs events according to the options of the plug-in; a :class:`jdbcstore.broker.api.Watcher`."""
 
     def __init__(self, config: LoggingConfig) -> None:
         def wants(is_wanted: bool) -> bool:
@@ -65,7 +65,7 @@ class EventLog:
                 return self._internal
 
     def sent(self, message: Message) -> Message:
-        """Log a message that is sent, and return it."""
+        """Log a sent message, and return it."""
         if self._producers:
             logger = log
             destination = message.destination
@@ -76,13 +76,13 @@ class EventLog:
         return message
 
     def acknowledged(self, request: SubscriptionRequest, deliveries: Sequence[Delivery]) -> None:
-        """Log messages that a consumer acknowledges."""
+        """Log acknowledged messages."""
         if self._consumers:
             ids = ", ".join(str(one.message.message_id) for one in deliveries)
             log.info("acknowledged: %s by %s", ids, request.client_id or request.connection_id)
 
     def transaction(self, transaction: BrokerTransaction, connection_id: str) -> BrokerTransaction:
-        """Return the transaction, whose end is logged, if that is wanted."""
+        """Return the transaction; its end is logged if configured."""
         if not self._transactions:
             return transaction
         log.info("began: a transaction of %s", connection_id)

@@ -1,4 +1,4 @@
-"""Events of messages, for those who watch them: advisories are made of these."""
+"""Message events for watchers, the base of advisories."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ASKED: dict[MessageEventKind, Callable[[PolicyEntry], bool]] = {
     MessageEventKind.FAST_PRODUCER: lambda policy: policy.advisory_for_fast_producers,
     MessageEventKind.SLOW_CONSUMER: lambda policy: policy.advisory_for_slow_consumers,
 }
-"""Whether a policy asks for an event, as in ActiveMQ."""
+"""Whether a policy enables an event, as in ActiveMQ."""
 
 
 class MessageEvents:
-    """The watchers of one broker's messages. It costs nothing while there are none.
+    """The watchers of one broker's message events. Without watchers it costs nothing.
 
     :param policy_of: the policy entry of a destination
-    :param reports_dispatches: whether any entry asks for dispatched messages
+    :param reports_dispatches: whether any policy enables events of dispatched messages
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class MessageEvents:
         request: SubscriptionRequest | None = None,
         count: int = 0,
     ) -> None:
-        """Notify the watchers, if the policy of the destination asks for this kind of event.
+        """Notify the watchers, if the policy of the destination enables this kind of event.
 
-        :param messages: with their bodies
-        :param request: the consumer that did it, or for which it waits
-        :param count: the messages that this consumer has lost in all, or the bytes of memory in use
+        :param messages: the messages with their bodies
+        :param request: the consumer that did it, or for which the message waits
+        :param count: the total number of messages that this consumer lost, or the bytes of memory in use
         """
         if not self._watchers:
             return

@@ -1,4 +1,4 @@
-"""Large bodies on their way: from a connection into the store piece by piece, and from there to a client."""
+"""Transfer of large bodies, piece by piece: from a connection into the store, and from there to a client."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ log = logging.getLogger(__name__)
 _i32 = Struct(">i")
 _SIZE = _i32.size
 LARGEST = (1 << 31) - 1
-"""Bytes of the content of a string, whose length is in front of it."""
+"""Bytes of the length in front of a string's content."""
 _INFLATED_AT_ONCE = 256 * 1024
 _LONGEST_PAUSE = 5.0
 """Seconds between two attempts to read from a database that does not answer."""
 
 
 class LargeTransfers:
-    """The large bodies of a broker's store. To be used on the broker's loop only."""
+    """The large bodies of a broker's store. Used on the broker's loop only."""
 
     def __init__(self, loop: BrokerLoop, bodies: LargeBodies) -> None:
         self._loop = loop
         self._bodies = bodies
 
     def receive(self, *, has_length: bool = False) -> BodyUpload:
-        """Begin to receive a body.
+        """Start receiving a body.
 
-        :param has_length: whether its length is put in front, as in a string
+        :param has_length: whether the length is written in front, as in a string
         """
         return BodyUpload(self._loop, self._bodies, has_length=has_length)
 
     async def content(self, body: LargeBody) -> AsyncIterator[bytes]:
-        """Yield the pieces of a body; the next one is read while one is used.
+        """Yield the pieces of a body, reading one piece ahead.
 
         While the database does not answer, this waits for it.
 
@@ -70,7 +70,7 @@ class LargeTransfers:
                 following.add_done_callback(unheard)
 
     async def _read_again(self, body: LargeBody, piece: int, error: StoreUnavailable) -> bytes:
-        """Read a piece as soon as the database answers."""
+        """Read a piece, retrying until the database answers."""
         backoff = Backoff(_LONGEST_PAUSE)
         while True:
             pause = backoff.pause()
@@ -82,10 +82,10 @@ class LargeTransfers:
                 error = failure
 
     async def for_client(self, message: Message, body: LargeBody, limit: int | None) -> AsyncIterator[bytes]:
-        """Yield what a STOMP client gets of a body: its bytes, or its text in UTF-8; of others nothing.
+        """Yield a body for a STOMP client: bytes, or text in UTF-8; nothing for other types.
 
-        :param limit: bytes that a compressed body may have; None is the limit of the codec
-        :raises StoreError: it cannot be read, is damaged, or inflates to more than it may
+        :param limit: the most bytes of a decompressed body; None means the limit of the codec
+        :raises StoreError: it cannot be read, is damaged, or inflates beyond the limit
         """
         if message.body_type not in (BodyType.BYTES, BodyType.TEXT):
             return
@@ -95,7 +95,7 @@ class LargeTransfers:
                 for part in steps.feed(data):
                     if part:
                         yield part
-                    if message.compressed:  # a piece may inflate to hundreds of these
+                    if message.compressed:  # a piece may inflate to hundreds of pieces
                         await asyncio.sleep(0)
             if part := steps.end():
                 yield part
@@ -103,11 +103,11 @@ class LargeTransfers:
             raise CorruptMessage(f"message {message.message_id}: {error}") from error
 
     async def size_for_client(self, message: Message, body: LargeBody, limit: int | None) -> int | None:
-        """Return the number of these bytes; None without any.
+        """Return the number of these bytes, or None.
 
-        A client needs it for a string, too: other clients than ours may have put a NUL into it.
+        A client needs it for a string too, because other clients may have put a NUL into it.
 
-        :raises StoreError: as :meth:`for_client`
+        :raises StoreError: like :meth:`for_client`
         """
         if message.body_type not in (BodyType.BYTES, BodyType.TEXT):
             return None
@@ -135,14 +135,14 @@ class BodyUpload:
         self._writing.set_result(None)
         self._has_length = has_length
         self._first = b""
-        """The first piece, if the length is put into it."""
+        """The first piece, if the length is written into it."""
         self._buffer = bytearray(_SIZE if has_length else 0)
         self._number = 0
         self.size = len(self._buffer)
         """The bytes so far."""
 
     def append(self, data: bytes) -> Future[None] | None:
-        """Add bytes; returns what has to be waited for before more is added, if anything has."""
+        """Add bytes; return a future to wait for before adding more, or None."""
         self._buffer += data
         self.size += len(data)
         before = None
@@ -154,7 +154,7 @@ class BodyUpload:
         return before
 
     def finish(self, text_size: int = -1) -> Task[LargeBody]:
-        """Write what is left; completes with the body once all of it is durable."""
+        """Write the rest; completes with the body when all of it is durable."""
         if self._buffer:
             self._write(bytes(self._buffer))
         if self._has_length:
@@ -163,7 +163,7 @@ class BodyUpload:
         return self._loop.create_task(self._finish(text_size))
 
     def abandon(self) -> None:
-        """Write nothing more: the sender has ended. The store removes what it has."""
+        """Stop writing, because the sender has ended. The store removes the pieces."""
         self._writing.cancel()
 
     def _write(self, piece: bytes) -> None:
@@ -187,11 +187,11 @@ class BodyUpload:
         return body
 
 
-# What is done with the parts of a body on their way.
+# Conversions of the parts of a body.
 
 
 class FromText:
-    """Text in UTF-8 as it is in a message: in modified UTF-8.
+    """Conversion of UTF-8 to a message's modified UTF-8.
 
     :raises InvalidMessage: it is not UTF-8
     """
@@ -207,7 +207,7 @@ class FromText:
 
 
 class ToText:
-    """Modified UTF-8 as UTF-8. ``size`` counts what it has returned."""
+    """Conversion of modified UTF-8 to UTF-8. ``size`` counts the returned bytes."""
 
     def __init__(self) -> None:
         self._left = b""
@@ -222,7 +222,7 @@ class ToText:
         return text
 
     def end(self) -> bytes:
-        """Return the half of a pair that was left at the end."""
+        """Return the half of a surrogate pair at the end."""
         text = _plain(self._left)
         self.size += len(text)
         return text
@@ -233,7 +233,7 @@ def _plain(data: bytes) -> bytes:
 
 
 def _whole_characters(data: bytes) -> int:
-    """Return the end of the last character that is complete, and not the first half of a pair."""
+    """Return the end of the last complete character that is not the first half of a surrogate pair."""
     end = len(data)
     for at in range(end - 1, max(end - 4, -1), -1):
         byte = data[at]
@@ -249,7 +249,7 @@ def _whole_characters(data: bytes) -> int:
 
 
 class WithoutLength:
-    """Content without the length in front."""
+    """Conversion that removes the length in front."""
 
     def __init__(self) -> None:
         self._length = b""
@@ -266,14 +266,14 @@ class WithoutLength:
     def end(self) -> None:
         """Check the length.
 
-        :raises Malformed: it is not that of the content
+        :raises Malformed: it differs from the content's
         """
         if len(self._length) < _SIZE or int.from_bytes(self._length, "big") != self._size:
             raise Malformed(f"the length in front of the text is not {self._size}, its number of bytes")
 
 
 class _Inflated:
-    """A deflated body, up to a limit; of bytes so many as the length in front says."""
+    """Inflation of a compressed body, up to a limit; for bytes, to the length in front."""
 
     def __init__(self, *, has_length: bool, limit: int) -> None:
         self._inflater = zlib.decompressobj()
@@ -282,9 +282,9 @@ class _Inflated:
         self._left: int | None = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield what comes out of some bytes, a little at a time; a part may be empty.
+        """Yield inflated bytes, a little at a time; a part may be empty.
 
-        :raises Malformed: they are damaged
+        :raises Malformed: the bytes are damaged
         """
         if self._head is not None and self._left is None:
             self._head += data
@@ -305,14 +305,14 @@ class _Inflated:
             data = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
             self._limit -= len(part)
             if self._limit < 0:
-                raise Malformed("the compressed body inflates to more than it may")
+                raise Malformed("the compressed body exceeds its limit when inflated")
             if self._left is not None:
-                part = part[: self._left]  # ActiveMQ deflates the whole of its write buffer
+                part = part[: self._left]  # ActiveMQ deflates its whole write buffer
                 self._left -= len(part)
             yield part
 
     def end(self) -> None:
-        """Check that this was all.
+        """Check that the body is complete.
 
         :raises Malformed: it ends too early
         """
@@ -321,7 +321,7 @@ class _Inflated:
 
 
 class _ToClient:
-    """The way from the content of a body to what a STOMP client gets."""
+    """The conversion of a body's content for a STOMP client."""
 
     def __init__(self, message: Message, limit: int) -> None:
         is_text = message.body_type is BodyType.TEXT
@@ -329,9 +329,9 @@ class _ToClient:
         self._text = (WithoutLength(), ToText()) if is_text else None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield what has become of some bytes; a part may be empty.
+        """Yield converted bytes; a part may be empty.
 
-        :raises Malformed: they are damaged
+        :raises Malformed: the bytes are damaged
         """
         for part in (data,) if self._inflated is None else self._inflated.feed(data):
             if self._text is None:
@@ -341,9 +341,9 @@ class _ToClient:
                 yield text.feed(length.feed(part))
 
     def end(self) -> bytes:
-        """Return what is left.
+        """Return the rest.
 
-        :raises Malformed: the content is not complete
+        :raises Malformed: the content is incomplete
         """
         if self._inflated is not None:
             self._inflated.end()

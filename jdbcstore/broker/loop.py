@@ -1,4 +1,4 @@
-"""The broker's event loop: work collected over a turn, blocking calls in threads, futures."""
+"""The broker's event loop: work collected per iteration, blocking calls in threads, futures."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ _TRANSFERS = 4
 class Promise(Future[None]):
     """The future of a send or a commit, which can report success before any consumer gets the message.
 
-    Callbacks of a future run in a later turn of the loop, when consumers may have been served already.
+    Callbacks of an ordinary future run in a later iteration of the loop, when consumers may already have been
+    served.
     """
 
     _at_once: Callable[[Future[None]], object] | None = None
 
     def call_at_once(self, callback: Callable[[Future[None]], object]) -> None:
-        """Call back at success, in the middle of the broker's work: it may only append to an output buffer.
+        """Call back at success, in the middle of the broker's work, so it may only append to an output
+        buffer.
 
-        If this fails or is cancelled, or is done already, it is an ordinary callback.
+        If this fails, is cancelled or is already done, it is an ordinary callback.
         """
         if self.done():
             self.add_done_callback(callback)
@@ -57,16 +59,16 @@ class Promise(Future[None]):
 
 
 class Scheduled(Protocol):
-    """A part of the broker with work to do once per turn of the loop."""
+    """A part of the broker with work to do once per iteration of the loop."""
 
     def turn(self) -> None: ...
 
 
 class BrokerLoop:
-    """The running event loop, as the parts of one broker share it. Every method is called on the loop.
+    """The running event loop, shared by the parts of one broker. Every method is called on the loop.
 
     ``on_defect`` is called with an unexpected error of a callback, which asyncio would only log. ``clock`` is
-    the wall clock by which messages expire.
+    the wall clock for the expiration of messages.
     """
 
     def __init__(self, clock: Clock, on_defect: Callable[[Exception], None]) -> None:
@@ -78,13 +80,14 @@ class BrokerLoop:
         self.call_later = events.call_later
         self.on_defect = on_defect
         self.searching = asyncio.Lock()
-        """Held while a destination reads what no consumer asks for: thousands would occupy all threads."""
+        """Held while a destination reads without a consumer's request, because thousands of reads would
+        occupy all threads."""
         self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="jdbcstore-broker")
         self._transfers = ThreadPoolExecutor(_TRANSFERS, thread_name_prefix="jdbcstore-transfer")
         self._at_end = at_end_of(events)
         self._scheduled: dict[Scheduled, None] = {}
         self.reading: set[Future[Any]] = set()
-        """The reads of :meth:`run_before_write` that are under way."""
+        """The running reads of :meth:`run_before_write`."""
         self._done: Future[None] = self.create_future()
         self._done.set_result(None)
 
@@ -93,11 +96,12 @@ class BrokerLoop:
         return asyncio.ensure_future(self.events.run_in_executor(self._pool, function), loop=self.events)
 
     def transfer(self, function: Callable[[], T]) -> Future[T]:
-        """Read or write a piece of a large body, in threads of their own: a page does not wait for them."""
+        """Read or write a piece of a large body in a separate pool, so that pages do not wait."""
         return asyncio.ensure_future(self.events.run_in_executor(self._transfers, function), loop=self.events)
 
     def run_before_write(self, function: Callable[[], T], write: Callable[[Future[T]], None]) -> None:
-        """Run a blocking function in a thread, then call ``write`` on the loop; a broker stops after that."""
+        """Run a blocking function in a thread, then call ``write`` on the loop; a stopping broker waits for
+        it."""
         future = self.run(function)
         self.reading.add(future)
         future.add_done_callback(self.guarded(write))
@@ -134,7 +138,7 @@ class BrokerLoop:
         return not self._scheduled
 
     def done(self) -> Future[None]:
-        """Return a completed future, always the same one."""
+        """Return a completed future, always the same."""
         return self._done
 
     def failed(self, error: BaseException) -> Future[Any]:
@@ -144,7 +148,7 @@ class BrokerLoop:
         return future
 
     def all_done(self, futures: Sequence[Future[None]]) -> Future[None]:
-        """Return a future that completes when all of these have, or fails with the first error among them."""
+        """Return a future that completes when all of these complete, or fails with the first error."""
         futures = [future for future in futures if not future.done() or future.exception() is not None]
         if not futures:
             return self._done
@@ -159,7 +163,8 @@ class BrokerLoop:
         return result
 
     def after(self, first: Future[None], begin: Callable[[], Future[None]]) -> Future[None]:
-        """Call ``begin`` once ``first``, which never fails, is done; completes as the future of ``begin``."""
+        """Call ``begin`` after ``first``, which never fails; the result completes like the future of
+        ``begin``."""
         result: Future[None] = self.create_future()
         first.add_done_callback(lambda _: begin().add_done_callback(partial(pass_on, result)))
         return result
@@ -180,13 +185,13 @@ def settle(promise: Unsettled[None], error: BaseException | None) -> None:
 
 
 def unheard(done: Future[Any]) -> None:
-    """Take the error of a future for which nobody waits, and that is logged where it happens."""
+    """Retrieve the error of a future without waiters, whose errors are logged at their origin."""
     if not done.cancelled():
         done.exception()
 
 
 def pass_on(result: Future[None], done: Future[None]) -> None:
-    """Complete, fail or cancel ``result`` as ``done`` was."""
+    """Complete, fail or cancel ``result`` like ``done``."""
     if done.cancelled():
         result.cancel()
         return

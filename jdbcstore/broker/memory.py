@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class SharedSize(Protocol):
-    """Content that several entries share: counted once, while any of them is held."""
+    """Content shared by several entries: counted once while any of them is held."""
 
     def hold(self) -> None: ...
 
@@ -38,7 +38,7 @@ class SharedSize(Protocol):
 
 
 class Sized(Protocol):
-    """An entry, as memory counts it."""
+    """An entry with a size in memory."""
 
     @property
     def size(self) -> int: ...
@@ -49,7 +49,7 @@ class Sized(Protocol):
 
 @dataclass(eq=False, repr=False)
 class MemoryUsage:
-    """Estimated bytes in use, counted here and in the parent; the limits keep the broker small."""
+    """Estimated bytes in use, counted here and in the parent, with limits."""
 
     limit: int
     _: KW_ONLY
@@ -92,15 +92,15 @@ class MemoryUsage:
 
     @property
     def reached(self) -> str:
-        """The name and value of the limit that makes this full, for log lines and errors."""
+        """The name and value of the reached limit, for log lines and errors."""
         if self.used < self.limit and self.parent is not None:
             return self.parent.reached
         return f"{self.name} of {self.limit} bytes"
 
     def hold(self, entry: Sized) -> None:
-        """Count an entry; a message that several entries share counts once."""
+        """Count an entry; a message shared by several entries counts once."""
         usage: MemoryUsage | None = self
-        while usage is not None:  # as in `increase`, which each message would call
+        while usage is not None:  # inlined from `increase`, because each message would call it
             usage.used += entry.size
             usage = usage.parent
         if entry.shared is not None:
@@ -116,14 +116,14 @@ class MemoryUsage:
         self.decrease(size)
 
     def increase(self, size: int) -> None:
-        """Count this many more bytes, beyond the limit too."""
+        """Count more bytes, even beyond the limit."""
         usage: MemoryUsage | None = self
         while usage is not None:
             usage.used += size
             usage = usage.parent
 
     def decrease(self, size: int) -> None:
-        """Count this many fewer bytes, and notify those waiting for room."""
+        """Count fewer bytes, and notify waiters for room."""
         self.used -= size
         if self._waiting and self.used < self.limit:
             waiting, self._waiting = self._waiting, {}
@@ -133,7 +133,7 @@ class MemoryUsage:
             self.parent.decrease(size)
 
     def set(self, size: int) -> None:
-        """Count so many bytes, instead of those counted so far."""
+        """Set the number of bytes."""
         if size > self.used:
             self.increase(size - self.used)
         else:
@@ -155,28 +155,29 @@ class Resources:
     files: MemoryUsage
     """The bytes in temporary files."""
     stored: MemoryUsage | None = None
-    """The bytes of stored messages, if the store has them in memory."""
+    """The bytes of stored messages, if the store is in memory."""
     folder: Path | None = None
     """The folder of temporary files; None is the system's."""
     notices: Notices = field(default_factory=Notices)
     flows: dict[str, dict[FlowControl, None]] = field(default_factory=dict)
-    """By connection: the flow controls that have blocked a send of it."""
+    """By connection: the flow controls that block one of its sends."""
     tracing: Tracing | None = None
-    """Makes spans, if that is configured."""
+    """Makes spans, if configured."""
     event_log: EventLog | None = None
-    """Logs what happens, if that is configured."""
+    """Logs events, if configured."""
     events: MessageEvents = field(default_factory=lambda: MessageEvents(lambda _: PolicyEntry()))
-    """Events of messages, for their observers."""
+    """Message events for observers."""
 
     @property
     def is_store_full(self) -> bool:
-        """Whether nothing more should be stored, because that takes memory."""
+        """Whether nothing more should be stored, because the store is in memory and full."""
         return self.stored is not None and self.stored.is_full
 
 
 @dataclass(eq=False, repr=False)
 class Account:
-    """One destination as its parts use it: its policy, its part of the broker's memory, and its counters."""
+    """The common state of a destination's parts: its policy, its part of the broker's memory, and its
+    counters."""
 
     resources: Resources
     destination: Destination
@@ -204,9 +205,9 @@ class _BlockedSend:
 
 @dataclass(eq=False, repr=False)
 class FlowControl:
-    """Sends blocked until a cursor has room for their messages, in order.
+    """Sends that wait until a cursor has room for their messages, in order.
 
-    ``on_room`` is called when there may be room again; its callee then calls :meth:`take`.
+    ``on_room`` is called when there may be room again, and then calls :meth:`take`.
     """
 
     _account: Account
@@ -227,11 +228,11 @@ class FlowControl:
 
     @property
     def must_wait(self) -> bool:
-        """Whether the next send has to wait."""
+        """Whether the next send must wait."""
         return bool(self._blocked) or (self._policy.producer_flow_control and self._is_full())
 
     def block(self, message: Message, connection_id: str) -> Future[None]:
-        """Let a send wait; returns its future. The policy may refuse it at once, or after a while."""
+        """Make a send wait; return its future. The policy may reject it immediately, or after a while."""
         promise = Promise(loop=self._loop.events)
         for kind in (MessageEventKind.FULL, MessageEventKind.FAST_PRODUCER):
             self._resources.events.happened(kind, self._destination, [message], count=self._memory.used)
@@ -258,7 +259,7 @@ class FlowControl:
         return bool(self._blocked)
 
     def room(self) -> Future[None]:
-        """Completes when there is room for a message."""
+        """Return a future that completes when there is room for a message."""
         policy = self._policy
         if not (policy.producer_flow_control and self._is_full()) or policy.send_drop_if_no_space:
             return self._loop.done()
@@ -275,7 +276,7 @@ class FlowControl:
             room.set_result(None)
 
     def take(self) -> _BlockedSend | None:
-        """Remove the next send for which there is room now."""
+        """Remove the next send, if there is room for it."""
         while self._blocked and not self._is_full():
             blocked = self._blocked.popleft()
             if blocked.refusal is not None:
@@ -300,9 +301,10 @@ class FlowControl:
             blocked.promise.cancel()
 
     def passed(self, connection_id: str) -> Future[None] | None:
-        """Completes when no send of this connection is blocked any more; None if none is now.
+        """Return a future that completes when no send of this connection is blocked; None if none is blocked
+        now.
 
-        Cancelled if they are dropped.
+        It is cancelled if the sends are dropped.
         """
         last = next((one for one in reversed(self._blocked) if one.connection_id == connection_id), None)
         if last is None:

@@ -1,4 +1,4 @@
-"""Rate-limited log lines: messages held up by a limit, and repeated actions of clients."""
+"""Rate-limited log lines: messages delayed by a limit, and repeated actions of clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_SUBJECTS = 1000
 
 
 def name_of(request: SubscriptionRequest) -> str:
-    """Return the name of a consumer in the log."""
+    """Return the name of a consumer for the log."""
     if request.subscription_name is not None:
         return f"the subscription {request.subscription_name} of {request.client_id}"
     return f"a consumer of connection {request.connection_id}"
@@ -28,7 +28,7 @@ def name_of(request: SubscriptionRequest) -> str:
 
 @dataclass
 class BoundedLog:
-    """Log lines of one kind, at most so many a minute, so that no client can fill the disk."""
+    """Log lines of one kind, limited per minute, so that no client can fill the disk."""
 
     _what: str
     _most: int = 200
@@ -38,16 +38,16 @@ class BoundedLog:
     def log(
         self, logger: logging.Logger, level: int, fields: dict[str, str], text: str, *values: object
     ) -> bool:
-        """Log as ``logger.log`` does, with ``fields`` as the record's extra attributes.
+        """Log like ``logger.log``, with ``fields`` as the record's extra attributes.
 
-        Returns whether it is logged.
+        Return whether the line was logged.
         """
         now = time.monotonic()
         if now - self._since >= _MINUTE:
             left_out = self._count - self._most
             self._since, self._count = now, 0
             if left_out > 0:
-                log.warning("%d lines about %s were left out in the minute before", left_out, self._what)
+                log.warning("%d lines about %s were omitted in the previous minute", left_out, self._what)
         self._count += 1
         is_logged = self._count <= self._most
         if is_logged:
@@ -56,13 +56,13 @@ class BoundedLog:
 
 
 class Notices:
-    """The times at which subjects were logged last. Not thread-safe."""
+    """The last log times of subjects. Not thread-safe."""
 
     def __init__(self) -> None:
         self._logged: OrderedDict[Hashable, float] = OrderedDict()
 
     def is_news(self, *subject: Hashable, interval: float = _INTERVAL) -> bool:
-        """Return whether a subject is to be logged now: True at most once per interval."""
+        """Return whether to log a subject now: true at most once per interval."""
         now = time.monotonic()
         before = self._logged.get(subject)
         if before is not None and now - before < interval:

@@ -1,6 +1,7 @@
-"""The operations of an administrator: HTTP, Jolokia, the console and the command line offer what is here.
+"""The operations of an administrator, for HTTP, Jolokia, the console and the command line.
 
-An operation is added by a method of a part of :class:`jdbcstore.broker.management.Management`, and a row.
+To add an operation, add a method to a part of :class:`jdbcstore.broker.management.Management`, and a row
+here.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from jdbcstore.errors import (
 from jdbcstore.message.destination import Destination
 
 MAX_BROWSED = 1000
-"""Messages that are browsed or consumed by one request at most."""
+"""The most messages that one request browses or consumes."""
 _LARGEST_PAGE = 1000
 MOST_CLAIMS = (1 << 63) - 1
 """The largest limit of claims, burst or weight in a request; the store's own limits are lower."""
 _PAGE = 100
 _KINDS = {"queue": ("queues",), **dict.fromkeys(("destination", "target"), ("queues", "topics"))}
-"""The collections that a destination of a path is in, by what the path calls it."""
+"""The collections of a destination in a path, by its name in the path."""
 _NAME = re.compile(r"\{(\w+)\}")
 
 
 class NotARequest(StoreError, ValueError):
-    """A request that cannot be understood, and why."""
+    """A request is malformed, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +53,17 @@ class OperationOutcome:
     """The outcome of an operation."""
 
     count: int
-    """Messages that were removed, moved, copied or sent."""
+    """The number of removed, moved, copied or sent messages."""
     left: int = 0
-    """Chosen messages of a queue that were left: a consumer or a transaction has them, or a dead letter's
-    original destination is unknown."""
+    """The number of selected messages that stayed, because a consumer or a transaction has them, or the
+    original destination of a dead letter is unknown."""
     is_stopped: bool = False
-    """Whether an administrator has stopped it before its end."""
+    """Whether an administrator stopped it before its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A keyword argument of an operation, and how a request has it."""
+    """A keyword argument of an operation, and its form in a request."""
 
     name: str
     reader: str
@@ -77,39 +78,40 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An administrator's operation: its method, the role that it needs, and how a request names it."""
+    """An administrator's operation: its method, its required role, and its form in requests."""
 
     name: str
     call: str
-    """The method, such as ``queues.move``. It gets who asks unless it only reads, the values of the path and
-    the parameters."""
+    """The method, such as ``queues.move``. Its arguments are the caller (unless it only reads), the values of
+    the path and the parameters."""
     role: str
     method: str
     path: str
-    """Under ``/api``. ``{queue}`` and ``{destination}`` are destinations that exist, ``{target}`` is one that
-    need not, by a name that may say its kind; others are strings."""
+    """The path under ``/api``. ``{queue}`` and ``{destination}`` are existing destinations. ``{target}`` is a
+    destination that need not exist; its name may include the kind. Others are strings."""
     parameters: tuple[Parameter, ...] = ()
 
     @property
     def part(self) -> str:
-        """The part of a management that has the method: ``claims`` where no broker serves."""
+        """The part of a management with the method: ``claims`` without a broker."""
         return self.call.partition(".")[0]
 
     @property
     def only_reads(self) -> bool:
-        """Whether it changes nothing, and is not audited."""
+        """Whether it is read-only, and so not audited."""
         return self.method == "GET"
 
     @property
     def path_names(self) -> list[str]:
-        """The names in the path, in the order in which the method gets their values."""
+        """The names in the path, in the order of the method's arguments."""
         return _NAME.findall(self.path)
 
     @property
     def routes(self) -> list[tuple[str, bool]]:
-        """The paths as a router has them, and whether each is of a topic.
+        """The paths for a router, and whether each is for a topic.
 
-        A name may have anything but a slash, which is encoded; without a pattern, not braces either.
+        A name may contain any character but a slash, which is encoded. Without a pattern, the router would
+        not allow braces either.
         """
         kinds = next((_KINDS[name] for name in self.path_names if name in _KINDS), ("",))
         return [(_route(self.path, kind), kind == "topics") for kind in kinds]
@@ -305,18 +307,18 @@ STATUS: tuple[tuple[type[StoreError], int], ...] = (
     (TransactionError, 400),
     *((kind, 503) for kind in (DestinationFull, NotMaster, StoreClosed, StoreUnavailable)),
 )
-"""The errors of operations, and the status of HTTP of each."""
+"""The HTTP status of each error of operations."""
 
 
 def status_of(error: StoreError) -> int:
-    """Return the status of an answer that reports an error."""
+    """Return the HTTP status of an error."""
     if isinstance(error, NotARequest):
         return 400
     return next((status for kind, status in STATUS if isinstance(error, kind)), 500)
 
 
 def kind_of(error: StoreError) -> str | None:
-    """Return what clients tell errors of the same status apart by, a class of :mod:`jdbcstore.errors`."""
+    """Return the name that distinguishes errors of the same status: a class of :mod:`jdbcstore.errors`."""
     if isinstance(error, NotARequest):
         return None
     return next((kind.__name__ for kind, _ in STATUS if isinstance(error, kind)), None)

@@ -23,33 +23,34 @@ class EngineOptions:
     temp_limit: int = 10 * 1024 * 1024 * 1024
     """Bytes of messages in temporary files."""
     folder: Path | None = None
-    """The folder of temporary files; None is the system's."""
+    """The folder of temporary files; None means the system's."""
     concurrent_store_and_dispatch_queues: bool = False
     """Whether messages of queues are dispatched while they are being written."""
     virtual_topics: tuple[VirtualTopicConfig, ...] = DEFAULT_VIRTUAL_TOPICS
     composite_destinations: tuple[CompositeConfig, ...] = ()
     destinations: tuple[Destination, ...] = ()
-    """Queues and topics that there are from the start."""
+    """Declared queues and topics, which always exist."""
     plugins: tuple[PluginConfig, ...] = ()
     name: str = "localhost"
     """The name of the broker, for statistics."""
     addresses: Callable[[], Mapping[str, str]] = dict
-    """The addresses that clients connect to, by scheme, for statistics."""
+    """The client addresses by scheme, for statistics."""
     max_uncommitted_count: int = 0
-    """Messages that a transaction may send; 0 means unlimited."""
+    """The most messages that a transaction may send; 0 means unlimited."""
     scheduler_support: bool = False
-    """Whether messages can be sent later."""
+    """Whether scheduled messages are enabled."""
     max_scheduler_repeats: int = 1000
-    """The most repetitions that such a message may ask for."""
+    """The most repetitions of a scheduled message."""
     reject_durables: bool = False
-    """Whether durable subscribers are refused."""
+    """Whether durable subscribers are rejected."""
     offline_durable_timeout: float = 0.0
-    """Seconds without a consumer after which a durable subscription is deleted; 0 never."""
+    """Seconds without a consumer after which a durable subscription is deleted; 0 means never."""
     offline_durable_period: float = 300.0
-    """Seconds between two searches for these; 0 never."""
+    """Seconds between two searches for these subscriptions; 0 means never."""
     counted: bool = False
     """Whether the stored messages of each queue are counted when the engine starts."""
     bounds_stored: bool = False
     """Whether ``memory_limit`` also bounds stored messages, if the store is in memory."""
     audited: bool = False
-    """Whether the store has ``enable_audit``: it drops a message id that it has seen in any destination."""
+    """Whether the store has ``enable_audit``, and so drops a message id that it has seen in any
+    destination."""

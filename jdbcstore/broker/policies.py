@@ -13,8 +13,8 @@ from jdbcstore.message.patterns import DestinationMap
 class Policies:
     """The policy entries of a broker.
 
-    Exactly one entry applies to a destination: that of its name, else of the most specific wildcard that
-    matches, else the entry without a destination, else the defaults. Only the last two apply to temporary
+    Exactly one entry applies to a destination: the entry with its name, else with the most specific matching
+    wildcard, else the entry without a destination, else the defaults. Only the last two apply to temporary
     destinations.
     """
 
@@ -23,15 +23,15 @@ class Policies:
         self._by_destination = DestinationMap((name, entry) for name, entry in named if name is not None)
         self._default = next((entry for name, entry in named if name is None), PolicyEntry())
         self.report_dispatches = any(entry.advisory_for_dispatched for entry in entries)
-        """Whether any entry asks for advisories about dispatched messages."""
+        """Whether any entry enables advisories about dispatched messages."""
 
         for _, entry in named:
-            make_query(entry.subscription_recovery_policy)  # which has to exist
+            make_query(entry.subscription_recovery_policy)  # which must exist
         own = self._default.slow_consumer_strategy
         strategies = [entry.slow_consumer_strategy for entry in entries]
         self.slow_consumer_strategies = tuple(one for one in (own, *strategies) if one is not None)
-        """The strategies that any entry has for slow consumers."""
+        """The strategies of all entries for slow consumers."""
 
     def of(self, destination: Destination) -> PolicyEntry:
-        """Return the entry that applies to a destination."""
+        """Return the entry for a destination."""
         return self._by_destination.find(destination) or self._default

@@ -1,4 +1,4 @@
-"""Routing of sends: the destinations that get a message now, and the message as each gets it."""
+"""Routing of sends: the destinations of a message, and the message for each."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock
 
 _MOST_MEMBERS = 1000
-"""Of a composite destination, each of which stores a copy of the message with the composite's whole name."""
+"""The most members of a composite destination, each of which stores a copy with the composite's whole
+name."""
 
 
 class Router:
-    """Finds the queues and topics that get a message: members of composites, and what is virtual.
+    """Finds the queues and topics of a message: members of composites, and virtual destinations.
 
     :param is_audited: whether the store drops a message id that it has seen in any destination
     """
@@ -37,7 +38,7 @@ class Router:
         self._is_audited = is_audited
 
     def route(self, message: Message, connection_id: str) -> list[tuple[Queue | Topic, Message]]:
-        """Return each destination of a message that is sent now, and the message as it gets it.
+        """Return each destination of a message, and the message for it.
 
         :raises InvalidDestination: it cannot be sent there
         """
@@ -52,9 +53,10 @@ class Router:
         return [(target, with_expiration(copy, target.policy, now_ms)) for target, copy in targets]
 
     def members(self, message: Message, connection_id: str) -> tuple[Destination, ...]:
-        """Return the destinations that a connection names for a message; its own temporary ones exist now.
+        """Return the destinations named for a message, creating the connection's own temporary ones.
 
-        :raises InvalidDestination: there is none, there are too many, or a temporary one does not exist
+        :raises InvalidDestination: there is no destination, there are too many, or a temporary one does not
+            exist
         """
         if message.destination is None:
             raise InvalidDestination("a message needs a destination to be sent to")
@@ -77,7 +79,7 @@ def members_of(destination: Destination) -> tuple[Destination, ...]:
 
 
 def addressed(message: Message, member: Destination) -> Message:
-    """Return the message as one member of a composite destination gets it."""
+    """Return the message for one member of a composite destination."""
     if message.destination == member:
         return message
     return message.replace(

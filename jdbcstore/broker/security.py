@@ -45,7 +45,7 @@ _WRONG_LOGIN = "the user name or the password is wrong"
 
 
 class Principal:
-    """The authenticated user of a connection, with patterns of its rights; None is everything."""
+    """The authenticated user of a connection, with patterns of its rights; None allows everything."""
 
     __slots__ = ("_create", "_read", "_settings", "_write", "name", "role")
 
@@ -66,7 +66,8 @@ class Principal:
         self._settings = MostSpecific(settings) if settings else None
 
     def may_read(self, destination: Destination) -> bool:
-        """Return whether it may consume from every member of a destination, and all that wildcards match."""
+        """Return whether it may consume from every member of a destination, and from all matches of
+        wildcards."""
         if self._settings is not None:
             return self._settings.allow(destination, lambda setting: setting.read)
         return _is_covered(destination, self._read)
@@ -78,7 +79,7 @@ class Principal:
         return _is_covered(destination, self._write)
 
     def may_create(self, destination: Destination) -> bool:
-        """Return whether it may do either if the destination does not exist yet."""
+        """Return whether it may create the destination by consuming or sending."""
         if self._settings is not None:
             return self._settings.allow(destination, lambda setting: setting.create)
         return _is_covered(destination, self._create)
@@ -86,7 +87,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownUser:
-    """A user without the password, and the destinations that he may use, which may have wildcards."""
+    """A user without the password, and its permitted destinations, which may have wildcards."""
 
     name: str
     role: str | None
@@ -94,14 +95,14 @@ class KnownUser:
     read: tuple[str, ...]
     write: tuple[str, ...]
     create: tuple[str, ...] | None = None
-    """None where whoever may use a destination may create it."""
+    """Destinations that the user may create; None means all that the user may use."""
 
 
 class Security(Protocol):
     """Authenticates clients."""
 
     async def known(self) -> list[KnownUser]:
-        """Return the users, by name; none where they are not known, or everyone may do everything."""
+        """Return the users, by name; empty if they are unknown, or without security."""
         return []
 
     async def login(self, name: str | None, password: str | None) -> Principal:
@@ -111,22 +112,22 @@ class Security(Protocol):
         """
 
     def close(self) -> None:
-        """End its threads, if it has any; no login may be in progress."""
+        """Stop its threads, if it has any; no login may be in progress."""
         return
 
 
 class AllowAll(Security):
-    """No security: everyone may do everything."""
+    """No security: every client may do everything."""
 
     async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
         return Principal(name or "")
 
 
 class _Reloaded(Generic[_Value]):
-    """A value read from files, and read again when one of them has changed. For one thread at a time.
+    """A value read from files, and read again when one of them changes. For one thread at a time.
 
-    :param read: returns the value, and the files that it was read from
-    :raises ConfigurationError: it cannot be read; later it keeps its value then
+    :param read: returns the value and its files
+    :raises ConfigurationError: it cannot be read; after the first time it keeps its value instead
     """
 
     def __init__(self, path: Path, read: Callable[[], tuple[_Value, Sequence[Path]]]) -> None:
@@ -140,13 +141,14 @@ class _Reloaded(Generic[_Value]):
             try:
                 self.value = self._load()
             except ConfigurationError as error:
-                log.error("the users cannot be read again, and the previous users stay in effect: %s", error)
+                log.error("cannot reload the users; the previous users stay in effect: %s", error)
             else:
-                log.info("the users were read again from %s", self._path)
+                log.info("reloaded the users from %s", self._path)
         return self.value
 
     def _load(self) -> _Value:
-        self._changed = [*map(_last_change, self._files)]  # before reading: a change meanwhile is noticed
+        # Before reading, so that a change meanwhile is noticed.
+        self._changed = [*map(_last_change, self._files)]
         value, files = self._read()
         if files != self._files:
             self._files, self._changed = files, [*map(_last_change, files)]
@@ -157,14 +159,14 @@ class _Remembered:
     """The last successful login of each user, for a while.
 
     Passwords are kept as hashes with a random key, which is only in this object's memory. A login is
-    forgotten when its entry in the users file has changed.
+    forgotten when its entry in the users file changes.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._logins: dict[str, tuple[bytes, UserEntry, float]] = {}
-        """By name: the hash, the entry that it was verified with, and the time until which it counts."""
+        """By name: the hash, the verified entry, and the expiry time."""
 
     def has(self, name: str, password: str, entry: UserEntry) -> bool:
         found = self._logins.get(name)
@@ -185,11 +187,11 @@ class _Remembered:
 
 
 class UsersFile(Security):
-    """The users of a TOML file, which is read again when it has changed: a new password counts at once.
+    """The users of a TOML file. A changed file is read again, so a new password applies immediately.
 
-    Passwords are verified in threads, because argon2 is slow by design. A successful login is remembered
-    for :data:`REMEMBERED` seconds, so that many clients can reconnect quickly. Logins are verified in the
-    order of their arrival, except those of clients that have disconnected meanwhile.
+    Passwords are verified in threads, because argon2 is slow by design. A successful login is remembered for
+    :data:`REMEMBERED` seconds, so that many clients can reconnect quickly. Logins are verified in the order
+    of their arrival, except logins of clients that have disconnected meanwhile.
 
     :raises ConfigurationError: the file cannot be read, or is not a users file
     """
@@ -198,7 +200,7 @@ class UsersFile(Security):
         self._path = path
         self._hasher = _make_hasher()
         self._no_user = self._hasher.hash("")
-        """Verified for an unknown user, so that it takes as long as for a known one."""
+        """A hash to verify for an unknown user, so that it takes as long as for a known one."""
         self._users: _Reloaded[Mapping[str, UserEntry]] = _Reloaded(path, lambda: (read_users(path), (path,)))
         self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-login")
         self._reader = ThreadPoolExecutor(1, "jdbcstore-users")
@@ -208,7 +210,7 @@ class UsersFile(Security):
 
     async def login(self, name: str | None, password: str | None) -> Principal:
         loop, login = asyncio.get_running_loop(), (name or "", password or "")
-        # Before the queue: many logins with wrong passwords may be waiting in it.
+        # Before the queue, because many logins with wrong passwords may be waiting in it.
         user = await loop.run_in_executor(self._reader, self._recall, *login)
         if user is not None:
             return user
@@ -270,12 +272,13 @@ class UsersFile(Security):
 
 
 def _principal(name: str, entry: UserEntry) -> Principal:
-    """Make a principal. A users file opens temporary destinations to everyone who knows their names."""
+    """Make a principal. With a users file, any client that knows the name of a temporary destination may use
+    it."""
     return Principal(name, (*entry.read, *TEMPORARY), (*entry.write, *TEMPORARY), role=entry.role)
 
 
 class PluginSecurity(Security):
-    """The security plug-ins of an ``activemq.xml``, whose files are read again when they have changed.
+    """The security plug-ins of an ``activemq.xml``, whose changed files are read again.
 
     :param roles: the roles of groups in the management
     :raises ConfigurationError: a file cannot be read, or has an unsupported plug-in
@@ -340,14 +343,14 @@ def _has_password(user: PluginUser | None, password: str) -> bool:
 
 
 class MostSpecific:
-    """Rights of which the most specific pattern counts, as in Artemis: it may take away what others give."""
+    """Rights by the most specific pattern, as in Artemis; it may remove rights that other patterns grant."""
 
     def __init__(self, settings: Sequence[Setting]) -> None:
         self._by_destination = DestinationMap((setting.where, setting) for setting in settings)
         self._patterns = [(DestinationPattern(setting.where), setting) for setting in settings]
 
     def allow(self, destination: Destination, has: Callable[[Setting], bool]) -> bool:
-        """Return whether a right is given for each member, and for all that its wildcards match."""
+        """Return whether a right is granted for each member, and for all matches of its wildcards."""
         return all(self._allows(member, has) for member in destination.members)
 
     def _allows(self, member: Destination, has: Callable[[Setting], bool]) -> bool:
@@ -423,7 +426,7 @@ def _patterns(destinations: Iterable[Destination] | None) -> list[DestinationPat
 
 
 def _is_covered(destination: Destination, patterns: list[DestinationPattern] | None) -> bool:
-    """Return whether each member, with every name that its wildcards match, is matched by one pattern."""
+    """Return whether one pattern covers each member, with all matches of its wildcards."""
     if patterns is None:
         return True
     members = map(DestinationPattern, destination.members)

@@ -1,6 +1,6 @@
-"""Consumers that do not keep up: how they are recognised, and the strategies that end them.
+"""Detection of slow consumers, and the strategies that end them.
 
-As in ActiveMQ, and for rates as in Artemis, a policy's ``slowConsumerStrategy`` is asked for each consumer of
+As in ActiveMQ, and for rates as in Artemis, a policy's ``slowConsumerStrategy`` applies to each consumer of
 its destinations.
 """
 
@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 
 
 def is_behind(subscription: BaseSubscription) -> bool:
-    """Return whether messages wait for a consumer that has as many unacknowledged ones as it asked for.
+    """Return whether messages wait for a consumer whose prefetch is full.
 
-    A subscriber of a topic that is not durable is behind with more pending messages than its prefetch.
+    A non-durable subscriber of a topic is behind with more pending messages than its prefetch.
     """
     if isinstance(subscription, Browser) or subscription.closed or not subscription.begun:
         return False
@@ -49,24 +49,24 @@ def is_behind(subscription: BaseSubscription) -> bool:
 
 @dataclass(slots=True)
 class _Slow:
-    """A consumer that is slow."""
+    """A slow consumer."""
 
     since: float
     times: int = 0
-    """Checks at which it was slow."""
+    """The number of checks at which it was slow."""
 
 
 class _Rates:
-    """The messages a second that each consumer has acknowledged since the last look at it."""
+    """The acknowledged messages per second of each consumer since the last check."""
 
     def __init__(self) -> None:
         self._looked: WeakKeyDictionary[BaseSubscription, tuple[float, int]] = WeakKeyDictionary()
-        """The time of that, by a clock that only goes forward, and the number of all until then."""
+        """The time of the last check, by a monotonic clock, and the total number until then."""
 
     def below(self, subscription: BaseSubscription, strategy: SlowConsumerRateStrategy, now: float) -> bool:
-        """Return whether a consumer has been slower than the threshold for a whole period, with work to do.
+        """Return whether a consumer was slower than the threshold for a whole period with work to do.
 
-        Between two periods none has.
+        Within a period it returns false.
         """
         waiting = len(subscription.held) - len(subscription.lent)
         settled = subscription.dispatched - waiting
@@ -82,9 +82,9 @@ class _Rates:
 
 
 class SlowConsumers:
-    """Ends slow consumers, or their connections, where the policy of their destination says so.
+    """Ends slow consumers, or their connections, according to the policy of their destination.
 
-    :param subscriptions: the consumers now
+    :param subscriptions: returns the current consumers
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class SlowConsumers:
         self._period = min((one.check_period for one in policies.slow_consumer_strategies), default=0.0)
 
     def start(self) -> None:
-        """Begin to check, if any policy has a strategy."""
+        """Start checking, if any policy has a strategy."""
         if self._period > 0:
             self._timer = self._loop.call_later(self._period, self._check_again)
 
@@ -115,7 +115,7 @@ class SlowConsumers:
         self.start()
 
     def check(self) -> None:
-        """End the consumers that have been slow for too long."""
+        """End consumers that have been slow for too long."""
         known, self._slow = self._slow, {}
         now = self._loop.clock.monotonic()
         self._watch.look(self._subscriptions(), now)
@@ -152,7 +152,7 @@ class SlowConsumers:
         request = subscription.request
         if isinstance(strategy, SlowConsumerRateStrategy) and not strategy.abort_connection:
             log.warning(
-                "a consumer of %s is slow: less than %g messages a second: %s",
+                "a consumer of %s is slow, with less than %g messages per second: %s",
                 *(request.destination, strategy.threshold, request.client_id or request.connection_id),
             )
             return

@@ -1,7 +1,7 @@
-"""Answers to messages that ask for counters: ActiveMQ's ``statisticsBrokerPlugin``.
+"""Answers to messages that request counters: ActiveMQ's ``statisticsBrokerPlugin``.
 
 A message to ``ActiveMQ.Statistics.Broker``, ``ActiveMQ.Statistics.Subscription`` or
-``ActiveMQ.Statistics.Destination.NAME`` is answered at its reply-to with map messages, one for each thing.
+``ActiveMQ.Statistics.Destination.NAME`` is answered at its reply-to with map messages, one for each object.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DESTINATION = f"{_PREFIX}.Destination"
 _BROKER = f"{_PREFIX}.Broker"
 _SUBSCRIPTION = f"{_PREFIX}.Subscription"
 _END = "ActiveMQ.Statistics.Destination.List.End.With.Null"
-"""In the name or a property: an empty map follows the last one."""
+"""A marker in the name or a property: an empty map follows the last answer."""
 _FIRST = "ActiveMQ.Statistics.Destination.Include.First.Message.Timestamp"
 
 Values = dict[str, Any]
@@ -39,7 +39,7 @@ Values = dict[str, Any]
 class StatisticsAnswers:
     """Answers requests for counters; used on the loop only.
 
-    :param deliver: takes a message to a destination, without a caller that waits
+    :param deliver: sends a message to a destination, without a waiting caller
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class StatisticsAnswers:
     async def _of_destinations(
         self, asked: Destination, name: str, request: Message
     ) -> AsyncIterator[Values]:
-        """Yield the counters of each destination that a name, which may have wildcards, matches."""
+        """Yield the counters of each destination that matches a name, which may have wildcards."""
         if not name:
             return
         pattern = DestinationPattern(Destination(asked.kind, name))

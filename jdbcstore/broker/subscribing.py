@@ -1,4 +1,4 @@
-"""Subscribing: the subscription of a client's request, to queues, to topics, or durable."""
+"""Subscribing: making the subscription for a client's request, to queues, to topics, or durable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jdbcstore.message.patterns import is_wildcard
 
 
 class ConsumerSubscriptions:
-    """Makes the subscriptions of consumers, and has the directory list them until they are closed."""
+    """Makes the subscriptions of consumers, and lists them in the directory until they are closed."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ConsumerSubscriptions:
         self._refuses_durables = options.reject_durables
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
-        """Subscribe, as :meth:`jdbcstore.broker.api.Broker.subscribe` promises."""
+        """Subscribe, see :meth:`jdbcstore.broker.api.Broker.subscribe`."""
         try:
             members = members_of(request.destination)
             if len({member.is_topic for member in members}) > 1:
@@ -56,7 +56,7 @@ class ConsumerSubscriptions:
         except StoreError as error:
             return self._loop.failed(error)
         subscribed = self._loop.create_task(self._subscribe(request, consumer))
-        # The first of its callbacks: nothing is delivered before the others have run.
+        # The first of its callbacks, so that nothing is delivered before the others have run.
         subscribed.add_done_callback(self._begin_soon)
         return subscribed
 
@@ -64,7 +64,7 @@ class ConsumerSubscriptions:
         subscription: BaseSubscription
         if not request.destination.members[0].is_topic:
             if request.browser:
-                await self._outbox.written()  # a client sees what it has sent and committed before
+                await self._outbox.written()  # a client sees messages that it has sent and committed before
             subscription = self._of_queues(request, consumer)
             for member in request.destination.members:
                 if member in self._destinations.by_name and self._destinations.virtual.takes_copies(member):

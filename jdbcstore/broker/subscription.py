@@ -1,4 +1,4 @@
-"""Subscriptions: the entries that a consumer holds unacknowledged, and its prefetch limit."""
+"""Subscriptions: the unacknowledged entries of a consumer, and its prefetch limit."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from jdbcstore.message.selector import Selector
 log = logging.getLogger(__name__)
 
 _MOST_DECODED = 1 << 20
-"""Stored bytes of the messages whose properties are kept decoded for other selectors."""
+"""The most stored bytes of messages whose properties are kept decoded for other selectors."""
 _RETURNED = "Its consumers have left without an acknowledgement"
 _MANY = 1000
-"""Unacknowledged entries beyond which a consumer gets no more while memory is full."""
+"""The most unacknowledged entries of a consumer while memory is full."""
 
 
 class Dispatching(Protocol):
     """A source that chooses among its subscriptions: a queue."""
 
     def has_room(self, subscription: BaseSubscription) -> None:
-        """Deliver more: the subscription has room again."""
+        """Deliver more, because the subscription has room again."""
 
     def leave(self, subscription: BaseSubscription) -> None:
-        """Forget a subscription that is closed. Called before its entries are given back."""
+        """Forget a closed subscription. Called before its entries are given back."""
 
     def when_settled(self, callback: Callable[[], None]) -> None:
-        """Call back once it has delivered all that it can deliver now."""
+        """Call back once all messages that can be delivered now have been."""
 
 
 @dataclass(eq=False, repr=False)
@@ -47,16 +47,16 @@ class BaseSubscription:
 
     A source reads :attr:`room` and calls :meth:`deliver`.
 
-    :raises InvalidSelector: that of the request is invalid
+    :raises InvalidSelector: the request's selector is invalid
     """
 
     _resources: Resources
     request: SubscriptionRequest
     consumer: Consumer
     prefetch: int
-    """The limit, unless the request has one."""
+    """The default limit, if the request has none."""
     on_close: Callable[[BaseSubscription], object] = field(kw_only=True)
-    """Called once, last of all."""
+    """Called once, after everything else."""
 
     def __post_init__(self) -> None:
         self._loop = self._resources.loop
@@ -72,17 +72,18 @@ class BaseSubscription:
         self.lent: set[Entry] = set()
         """Deliveries that an open transaction has acknowledged."""
         self.extension: set[Entry] = set()
-        """Deliveries that take no room: an open transaction has acknowledged them, or the client will."""
+        """Deliveries that take no room, because an open transaction has acknowledged them, or the client
+        will."""
         self.reserved: set[Entry] = set()
         """Deliveries that the consumer does not have yet."""
         self._pulled = 0
         """Messages still to be delivered without a prefetch."""
         self.begun = False
-        """Whether the subscriber knows the subscription: nothing is delivered before."""
+        """Whether the subscriber knows the subscription; nothing is delivered before."""
         self.paused = False
         self.closed = False
         self.is_slow = False
-        """Whether the watchers know that it does not keep up."""
+        """Whether watchers were notified that it is slow."""
         self.dispatched = 0
         """Deliveries to the consumer."""
         self.unloads_messages = not self.consumer.keeps_messages
@@ -90,7 +91,7 @@ class BaseSubscription:
 
     @property
     def room(self) -> int:
-        """Return how many more messages may be delivered."""
+        """Return the number of messages that may still be delivered."""
         if self.paused or self.closed or not self.begun:
             return 0
         count = len(self.held)
@@ -101,7 +102,7 @@ class BaseSubscription:
         return self._pulled
 
     def _is_too_much(self) -> bool:
-        """Return whether there is no memory for even more unacknowledged messages."""
+        """Return whether there is no memory for more unacknowledged messages."""
         memory = self._resources.memory
         if not memory.is_full:
             return False
@@ -176,7 +177,7 @@ class BaseSubscription:
     ) -> Future[None]:
         entries = []
         for entry in cast("Sequence[Entry]", deliveries):
-            # Others are no longer with this consumer, or in a transaction.
+            # Other entries are no longer with this consumer, or are in a transaction.
             if entry in self.held and entry not in self.lent:
                 del self.held[entry]
                 entries.append(entry)
@@ -188,9 +189,9 @@ class BaseSubscription:
         return done[0] if len(done) == 1 else self._loop.all_done(done)
 
     def lend(self, deliveries: Sequence[Delivery]) -> list[Entry]:
-        """Leave unacknowledged entries to a transaction; return the ones that this consumer still holds.
+        """Lend unacknowledged entries to a transaction; return the ones that this consumer still holds.
 
-        They take no room any more, and stay here until :meth:`settle_lent` or :meth:`take_back_lent`.
+        They no longer take room, and stay here until :meth:`settle_lent` or :meth:`take_back_lent`.
         """
         entries = []
         for entry in cast("Sequence[Entry]", deliveries):
@@ -202,14 +203,14 @@ class BaseSubscription:
         return entries
 
     def settle_lent(self, entries: Sequence[Entry]) -> None:
-        """Forget lent entries: their transaction is committed."""
+        """Forget lent entries after the commit of their transaction."""
         self.lent.difference_update(entries)
         self.extension.difference_update(entries)
         for entry in entries:
             del self.held[entry]
 
     def take_back_lent(self, entries: Sequence[Entry]) -> None:
-        """Keep lent entries, whose transaction is rolled back; if this is closed, their sources get them."""
+        """Take back lent entries after a rollback; if this is closed, their sources get them."""
         self.lent.difference_update(entries)
         self.extension.difference_update(entries)
         if self.closed:
@@ -230,7 +231,7 @@ class BaseSubscription:
     def when_settled(self, callback: Callable[[], None]) -> None:
         if self.begun:
             self._call_when_settled(callback)
-        else:  # it begins in the next turn of the loop, and has nothing until then
+        else:  # it begins in the next iteration of the loop, and has no entries until then
             self._loop.call_soon(self.when_settled, callback)
 
     def _call_when_settled(self, callback: Callable[[], None]) -> None:
@@ -248,9 +249,9 @@ class BaseSubscription:
             queue.when_settled(settled)
 
     def begin(self) -> None:
-        """Start delivering: the subscriber has the subscription."""
+        """Start delivering, because the subscriber has the subscription."""
         self.begun = True
-        self.on_room()  # unless it is closed already
+        self.on_room()  # unless it is already closed
 
     def pause(self) -> None:
         self.paused = True
@@ -272,7 +273,7 @@ class BaseSubscription:
         self.closed = True
         for queue in self.queues:
             queue.leave(self)
-        # What a transaction acknowledges stays until that is decided.
+        # Entries acknowledged by a transaction stay until its outcome.
         entries = [entry for entry in self.held if entry not in self.lent]
         self.give_back(entries, unseen, has_left=has_left)
         self.on_close(self)
@@ -282,7 +283,7 @@ class BaseSubscription:
     ) -> None:
         """Return unacknowledged entries to their sources, marked as redelivered unless they are unseen.
 
-        :param has_left: whether their client has left, which may count as a rejection
+        :param has_left: whether their client has disconnected, which may count as a rejection
         """
         self.extension.difference_update(entries)
         returned: list[Entry] = []
@@ -310,7 +311,7 @@ class BaseSubscription:
             self.consumer.end(error)
 
     def fall_behind(self, message: Message, topics: Iterable[Destination]) -> None:
-        """Notify the watchers that this message waits because the consumer does not keep up, once."""
+        """Notify the watchers, once, that this message waits because the consumer is slow."""
         if not self.is_slow:
             self.is_slow = True
             for topic in topics:
@@ -318,12 +319,12 @@ class BaseSubscription:
                 events.happened(MessageEventKind.SLOW_CONSUMER, topic, [message], self.request)
 
     def on_lost(self, error: SpillFailed) -> None:
-        """End: a temporary file with waiting messages cannot be read back."""
+        """End, because a temporary file with waiting messages cannot be read back."""
         self._loop.call_soon(self.end, error)  # not in the middle of a dispatch
 
 
 class _Decoded(threading.local):
-    """The messages whose properties were decoded last, for selectors: all others are encoded in memory.
+    """A cache of decoded properties for selectors; all other messages are encoded in memory.
 
     Decoded properties take many times the bytes that ``memory_limit`` counts for their message.
     """
@@ -345,7 +346,7 @@ _decoded = _Decoded()
 
 
 def matches(selector: Selector, message: Message) -> bool:
-    """Return whether a selector matches; none matches a message whose properties are damaged."""
+    """Return whether a selector matches; no selector matches a message with damaged properties."""
     try:
         was_unread = message.has_unread_properties
         matched = selector.matches(message)
@@ -353,7 +354,7 @@ def matches(selector: Selector, message: Message) -> bool:
             _decoded.add(message)
         return matched
     except CorruptMessage as error:
-        log.warning("no selector matches a message whose properties are damaged: %s", error)
+        log.warning("no selector matches a message with damaged properties: %s", error)
         return False
 
 

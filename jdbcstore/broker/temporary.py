@@ -10,16 +10,16 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import is_wildcard
 
 MOST = 100_000
-"""Temporary destinations of one connection."""
+"""The most temporary destinations of one connection."""
 
 
 class TemporaryDestinations:
-    """The temporary destinations that exist.
+    """The existing temporary destinations.
 
-    A name is the owner's connection id, a colon, and a part that the connector chooses. The destination
-    exists once its owner subscribes, sends to it, or asks for replies to it.
+    A name is the owner's connection id, a colon, and a part chosen by the connector. The destination exists
+    once its owner subscribes, sends to it, or requests replies to it.
 
-    :param directory: lists each that exists, before anything is sent to it
+    :param directory: lists each one before the first message is sent to it
     """
 
     def __init__(self, directory: Directory) -> None:
@@ -28,7 +28,7 @@ class TemporaryDestinations:
         self._directory = directory
 
     def use(self, destinations: Iterable[Destination], connection_id: str) -> None:
-        """Check destinations that a connection sends to, and create those that it owns.
+        """Check the destinations of a send, and create the ones that the connection owns.
 
         :raises InvalidDestination: one does not exist or has wildcards, or the connection has too many
         """
@@ -44,25 +44,25 @@ class TemporaryDestinations:
                 )
 
     def _make(self, destination: Destination, owner: str) -> None:
-        if is_wildcard(destination):  # the pattern of one connection's names could match another's
+        if is_wildcard(destination):  # a pattern of one connection's names could match another's
             raise InvalidDestination(f"{destination} has wildcards; a temporary destination has none")
         own = self._existing.setdefault(owner, set())
         if len(own) >= MOST and destination not in own:
             raise InvalidDestination(
-                f"a connection has {MOST} temporary destinations at most; use one for many replies, and"
-                " correlation-id to tell them apart"
+                f"a connection may have at most {MOST} temporary destinations; use one for many replies, "
+                "and correlation-id to distinguish them"
             )
         if destination not in own:
             own.add(destination)
             self._directory.add(destination)
 
     def expect_reply(self, destination: Destination, connection_id: str) -> None:
-        """Create a destination for replies, which may come before its owner subscribes."""
+        """Create a destination for replies, which may arrive before its owner subscribes."""
         if destination.is_temporary and owner_of(destination) == connection_id:
             self.use([destination], connection_id)
 
     def own(self, destinations: Iterable[Destination], connection_id: str) -> None:
-        """Create the destinations that a connection is going to consume.
+        """Create the destinations that a connection will consume.
 
         :raises InvalidDestination: another connection owns one of them, or one has wildcards
         """
@@ -70,7 +70,7 @@ class TemporaryDestinations:
             if destination.is_temporary:
                 if owner_of(destination) != connection_id:
                     raise InvalidDestination(
-                        f"{destination} is another connection's own; only that connection may consume it"
+                        f"{destination} belongs to another connection; only that connection may consume it"
                     )
                 self.use([destination], connection_id)
 
@@ -87,5 +87,5 @@ class TemporaryDestinations:
 
 
 def owner_of(destination: Destination) -> str:
-    """Return the id of the connection that owns a temporary destination."""
+    """Return the id of a temporary destination's connection."""
     return destination.name.rpartition(":")[0]

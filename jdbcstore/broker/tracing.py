@@ -1,6 +1,6 @@
 """OpenTelemetry in the broker: a span for each send, store, delivery and acknowledgement.
 
-They are in the trace that the message carries; a message without one gets that of its ``send`` span.
+They belong to the trace in the message; a message without a trace gets the trace of its ``send`` span.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Tracing:
         return _TracedTransaction(transaction, connection_id)
 
     def delivered(self, delivery: Delivery, request: SubscriptionRequest) -> None:
-        """Make the span of a message that was passed to a consumer."""
+        """Make the span of a delivered message."""
         end(_begin("deliver", "receive", delivery, request))
 
     def settled(
         self, name: str, deliveries: Sequence[Delivery], request: SubscriptionRequest, done: Future[None]
     ) -> Future[None]:
-        """Make the spans of messages that are being acknowledged, or rejected, until ``done``."""
+        """Make the spans of messages that are being acknowledged or rejected, until ``done``."""
         spans = [_begin(name, "settle", one, request) for one in deliveries]
         done.add_done_callback(partial(_end, spans))
         return done

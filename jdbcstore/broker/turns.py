@@ -1,7 +1,7 @@
-"""An event loop that does what a turn has collected at the end of that turn, and not in one of its own.
+"""An event loop that runs collected work at the end of the same iteration instead of in another one.
 
-Each turn of asyncio's loop asks the operating system for events first. So what is scheduled with
-``call_soon``, to be done once for all that has arrived, costs one more system call, and the time of a turn.
+Each iteration of asyncio's loop asks the operating system for events first. So work scheduled with
+``call_soon``, to run once for all arrived data, costs one more system call and the time of an iteration.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import TypeVarTuple
 
 _Values = TypeVarTuple("_Values")
 _PASSES = 4
-"""Calls at an end may ask for others there, as dispatching does for output: so often at most, and then in the
-next turn, after a look for events."""
+"""The most rounds of calls at an end, which may request others there, as dispatching does for output. Further
+calls run in the next iteration, after a check for events."""
 
 
 class TurnLoop(asyncio.SelectorEventLoop):
-    """A loop of a broker; any other does as well, with more turns."""
+    """A loop for a broker; any other loop works too, with more iterations."""
 
     def __init__(self) -> None:
         self._ends: list[Callable[[], object]] = []
         self._is_changed = False
-        """Whether anything was scheduled since the loop has decided how long to wait for events."""
+        """Whether anything was scheduled since the loop decided the time to wait for events."""
         super().__init__(_Selector(self._end))
         self.time = time.monotonic  # type: ignore[method-assign]  # the same; it is asked for several times a turn
 
     def call_at_end(self, function: Callable[[], object]) -> None:
-        """Call a function once at the end of this turn, after the callbacks that are ready; on the loop."""
+        """Call a function once at the end of this iteration, after the ready callbacks; on the loop."""
         self._ends.append(function)
 
     def call_soon(
@@ -51,7 +51,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
     def _end(self) -> bool:
-        """Do what this turn has collected; return whether there is more to do at once."""
+        """Run the collected work of this iteration; return whether there is more to do immediately."""
         if not self._ends:
             return False
         self._is_changed = False
@@ -69,7 +69,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
 
 
 class _Selector(selectors.DefaultSelector):
-    """Calls ``end`` before it waits, which returns whether not to wait."""
+    """A selector that calls ``end`` before it waits; if that returns true, it does not wait."""
 
     def __init__(self, end: Callable[[], bool]) -> None:
         super().__init__()
@@ -80,5 +80,5 @@ class _Selector(selectors.DefaultSelector):
 
 
 def at_end_of(loop: AbstractEventLoop) -> Callable[[Callable[[], object]], object]:
-    """Return what has a function called once at the end of a turn of the loop, or in its next turn."""
+    """Return a scheduler of calls at the end of an iteration of the loop, or in its next iteration."""
     return loop.call_at_end if isinstance(loop, TurnLoop) else loop.call_soon

@@ -1,4 +1,4 @@
-"""Virtual topics and composite destinations: the other destinations that a message is sent to."""
+"""Virtual topics and composite destinations: further destinations of a message."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.message.selector import Selector
 
 _MOST = 10_000
-"""Destinations whose rules are remembered."""
+"""The most destinations whose rules are cached."""
 
 WantedIn = Callable[[Destination, Message], bool]
-"""Whether the selector of a present consumer of a queue matches a message."""
+"""Returns whether the selector of a current consumer of a queue matches a message."""
 
 
 class VirtualDestinations:
-    """The rules by which messages are sent to other destinations, and the queues of virtual topics.
+    """The rules that forward messages to other destinations, and the queues of virtual topics.
 
-    As in ActiveMQ, all rules that match a destination apply, and a message that was sent on is subject to the
-    rules of where it goes. A circle ends where the message has been before.
+    As in ActiveMQ, all rules that match a destination apply, and a forwarded message is subject to the rules
+    of its new destination. A cycle ends where the message has been before.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class VirtualDestinations:
     ) -> None:
         self._wanted_in = wanted_in
         self._queues: dict[Destination, None] = {}
-        """The known queues that may be of a virtual topic, in the order of their creation."""
+        """The known queues that may belong to a virtual topic, in the order of their creation."""
         self._rules: list[_VirtualTopic | _Composite] = [
             *(_VirtualTopic(config, self._queues, wanted_in) for config in topics),
             *map(_Composite, composites),
@@ -41,29 +41,29 @@ class VirtualDestinations:
         self._rules_by_name: dict[Destination, tuple[_VirtualTopic | _Composite, ...]] = {}
 
     def apply_to(self, destination: Destination) -> bool:
-        """Return whether messages for this destination are sent on."""
+        """Return whether messages for this destination are forwarded."""
         return bool(self._rules_of(destination))
 
     def takes_copies(self, queue: Destination) -> bool:
-        """Return whether a queue may be of a virtual topic: it then exists until it is deleted."""
+        """Return whether a queue may belong to a virtual topic, and so exists until it is deleted."""
         return any(isinstance(rule, _VirtualTopic) and rule.may_have(queue) for rule in self._rules)
 
     def introduce(self, queue: Destination) -> None:
-        """Take note of a queue that takes copies."""
+        """Register a queue that gets copies."""
         self._queues[queue] = None
         for rule in self._rules:
             if isinstance(rule, _VirtualTopic):
                 rule.forget_queues()
 
     def forget(self, queue: Destination) -> None:
-        """Take note that a queue does not exist any more."""
+        """Unregister a queue that does not exist any more."""
         if self._queues.pop(queue, self) is None:
             for rule in self._rules:
                 if isinstance(rule, _VirtualTopic):
                     rule.forget_queues()
 
     def route(self, message: Message, seen: frozenset[Destination] = frozenset()) -> Iterator[Message]:
-        """Yield the copies of a message, each with its destination; the one for its own is last, if any."""
+        """Yield the copies of a message, each with its destination; the copy for its own is last, if any."""
         destination = message.destination
         assert destination is not None  # noqa: S101 - checked by the engine
         rules = self._rules_of(destination)
@@ -103,14 +103,14 @@ class _VirtualTopic:
         self._queues_of: dict[Destination, tuple[Destination, ...]] = {}
 
     def may_have(self, queue: Destination) -> bool:
-        """Return whether the name of a queue is that of a consumer of some topic."""
+        """Return whether a queue has the name of a consumer's queue of a virtual topic."""
         name = queue.name.removesuffix(self._postfix)
         if not name or not queue.name.endswith(self._postfix):
             return False
         return self._all_queues.matches(Destination(queue.kind, name))
 
     def forget_queues(self) -> None:
-        """Look at all queues again: there are others."""
+        """Forget the cached queues, because the set of queues changed."""
         self._queues_of.clear()
 
     def targets(self, topic: Destination, message: Message) -> Iterable[Destination]:
@@ -125,7 +125,7 @@ class _VirtualTopic:
         return queues if wanted_in is None else [queue for queue in queues if wanted_in(queue, message)]
 
     def keeps(self, message: Message) -> bool:  # noqa: ARG002
-        """Return whether the topic itself gets a message: always."""
+        """Return whether the topic itself gets a message, which is always true."""
         return True
 
 

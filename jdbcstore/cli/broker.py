@@ -230,7 +230,11 @@ def _print_ready(settings: Settings, addresses: Addresses) -> None:
 @click.option(
     "--write", multiple=True, metavar="DEST", help="Destinations that the user may send to, with * and >."
 )
-@click.option("--role", type=click.Choice(ROLES), help="Role of the user in the broker's management.")
+@click.option(
+    "--role",
+    type=click.Choice(ROLES),
+    help="Role in the management: view shows no messages, browse shows them, manage also allows operations.",
+)
 @click.pass_obj
 def passwd(
     settings: Settings,

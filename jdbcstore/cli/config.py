@@ -21,7 +21,10 @@ def config() -> None:
 @config.command(cls=CliCommand)
 @click.pass_obj
 def show(settings: Settings) -> None:
-    """Show every option with its source, and notes on options that are not applied."""
+    """Show every option with its source.
+
+    This includes notes on options that are not applied.
+    """
     configuration = settings.configuration()
     options = [
         {"option": path, "value": value, "source": configuration.sources.get(path, "default")}
@@ -47,7 +50,10 @@ def show(settings: Settings) -> None:
               help="File to create; the result is printed by default.")  # fmt: skip
 @click.pass_obj
 def convert(settings: Settings, file: Path, output: Path | None) -> None:
-    """Convert an activemq.xml to a jdbcstore.toml, with notes on omitted settings and the reasons."""
+    """Convert an activemq.xml to a jdbcstore.toml.
+
+    The result has notes on omitted settings and the reasons.
+    """
     configuration = load_file(file)
     text = to_toml(configuration, str(file))
     if output is None:

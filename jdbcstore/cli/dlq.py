@@ -174,10 +174,11 @@ def _facts(queue: Destination, message: Message) -> Facts:
 @every_option
 @click.pass_obj
 def retry(settings: Settings, /, every: bool, **given: Any) -> int:
-    """Send the selected dead letters, or --all, to their original destinations again.
+    """Send dead letters to their original destinations.
 
-    Each message is moved in a transaction, so it is never lost and never in both places. If a broker with
-    --health is running, it moves them; stop a broker without --health first.
+    Select them by the options, or use --all. Each message is moved in a transaction, so it is never lost and
+    never in both places. If a broker with --health is running, it moves them; stop a broker without --health
+    first.
     """
     return _process(settings, _chosen(every, **given), "retried", _move)
 
@@ -187,9 +188,10 @@ def retry(settings: Settings, /, every: bool, **given: Any) -> int:
 @every_option
 @click.pass_obj
 def purge(settings: Settings, /, every: bool, **given: Any) -> int:
-    """Remove the selected dead letters, or --all.
+    """Remove dead letters.
 
-    If a broker with --health is running, it removes them; stop a broker without --health first.
+    Select them by the options, or use --all. If a broker with --health is running, it removes them; stop a
+    broker without --health first.
     """
     return _process(settings, _chosen(every, **given), "removed", _remove)
 

@@ -109,7 +109,7 @@ def limit(
 @flow.command(cls=CliCommand)
 @_queue
 @click.option("--in-order", is_flag=True,
-              help="Claim the next message of a key once the one before is settled.")  # fmt: skip
+              help="Claim the next message of a key only after the previous one is settled.")  # fmt: skip
 @click.option("--claims", metavar="NUMBER", type=int, help="Most claims of a key at the same time.")
 @_rate("a key")
 @_burst
@@ -156,10 +156,10 @@ def purge(settings: Settings, queue: Destination) -> None:
 @click.argument("worker", metavar="WORKER")
 @click.pass_obj
 def release(settings: Settings, worker: str) -> None:
-    """End the lease of WORKER, so that other processes can claim its messages immediately.
+    """End the lease of WORKER, a name from "status".
 
-    WORKER is a name from "jdbcstore status". Use this for a process that hangs: if it continues, its claims
-    are lost, and it begins a new lease.
+    Other processes can then claim its messages immediately. Use this for a process that hangs: if it
+    continues, its claims are lost, and it begins a new lease.
     """
     with open_claims(settings, _NAME) as claims:
         ended = claims.database.lease.end_those_of(worker)

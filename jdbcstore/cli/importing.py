@@ -99,7 +99,7 @@ def _finish(
 
 
 def _print(source: Source, counts: list[Count], messages: int, copied: transfer.Copied | None) -> None:
-    columns = ("destination", "messages", "bytes", "in doubt", "subscriptions")
+    columns = ("destination", "messages", "bytes", "prepared", "subscriptions")
     rows: list[tuple[str, ...]] = [
         (str(one.destination), str(one.messages), size(one.size), str(one.in_doubt), str(one.subscriptions))
         for one in counts

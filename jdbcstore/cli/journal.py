@@ -294,7 +294,10 @@ def _check(place: JournalFolder) -> tuple[list[CheckedFile], list[Damage]]:
 @click.option("--kept", is_flag=True, help="Include retained files, which the journal no longer needs.")
 @click.pass_obj
 def dump(settings: Settings, folder: Path | None, kept: bool) -> int:
-    """Print the contents of each record: kinds, destinations, ids, sizes. Changes nothing."""
+    """Print the records of a journal.
+
+    Shows kinds, destinations, ids and sizes. Changes nothing.
+    """
     if folder is None and (configuration := _in_a_stream(settings)) is not None:
         return _dump_stream(settings, configuration)
     place = JournalFolder.find(settings, folder)
@@ -320,12 +323,13 @@ def dump(settings: Settings, folder: Path | None, kept: bool) -> int:
 @click.option("--cut", is_flag=True, help="Discard everything after the first damage.")
 @click.pass_obj
 def repair(settings: Settings, folder: Path | None, cut: bool) -> int:
-    """Repair a damaged journal so that it opens with all records that can still be read.
+    """Repair a damaged journal.
 
-    Stop the broker first. Damaged parts are removed. Records behind them are kept unless their position is
-    uncertain; then they are discarded and reported. If the configuration names the backing store, the journal
-    begins and ends where the database requires it. Every changed file is copied first. An interrupted repair
-    can be run again. Exits with 1 if the journal still does not open.
+    Afterwards it opens with all records that can still be read. Stop the broker first. Damaged parts are
+    removed. Records behind them are kept unless their position is uncertain; then they are discarded and
+    reported. If the configuration names the backing store, the journal begins and ends where the database
+    requires it. Every changed file is copied first. An interrupted repair can be run again. Exits with 1 if
+    the journal still does not open.
     """
     place = JournalFolder.find(settings, folder, ask_database=True)
     directory = place.directory
@@ -371,7 +375,10 @@ def _numbers(directory: Path) -> set[int]:
 @journal.command(cls=CliCommand)
 @click.pass_obj
 def members(settings: Settings) -> None:
-    """Show the brokers that follow the journal's stream with databases of their own, and their lag."""
+    """Show the brokers that follow the stream, and their lag.
+
+    These brokers have databases of their own.
+    """
     configuration = _in_a_stream(settings)
     if configuration is None or configuration.journal is None:
         raise click.UsageError("no journal in a stream is configured; name the configuration with --config")
@@ -407,11 +414,12 @@ def members(settings: Settings) -> None:
 )
 @click.pass_obj
 def adopt(settings: Settings, force: bool) -> None:
-    """Continue with the database alone after the journal's stream, or a part of it, was lost.
+    """Continue with the database alone after losing the stream.
 
-    The rest of the stream is applied to the database; then the stream begins behind its last record. Stop the
-    broker whose database has the most records, and run this command with its configuration; the command
-    checks that. Databases of other brokers get copies if records are missing there.
+    Use this if the journal's stream, or a part of it, was lost. The rest of the stream is applied to the
+    database; then the stream begins behind its last record. Stop the broker whose database has the most
+    records, and run this command with its configuration; the command checks that. Databases of other brokers
+    get copies if records are missing there.
     """
     from jdbcstore.stores.replicated.adopting import adopt as adopt_stream
 
@@ -438,9 +446,10 @@ def _state_of(member: Member) -> str:
 @journal.command(cls=CliCommand)
 @click.pass_obj
 def replay(settings: Settings) -> None:
-    """Write the contents of the configured journal to its database, which is the whole store afterwards.
+    """Write the configured journal to its database.
 
-    Starting and stopping a broker does the same, but this command serves no client.
+    The database is the whole store afterwards. Starting and stopping a broker does the same, but this command
+    serves no client.
     """
     configuration = settings.configuration()
     if configuration.journal is None and not any(one.journal for one in configuration.stores):
@@ -510,9 +519,10 @@ def _refused_facts(one: RefusedMessage) -> dict[str, Any]:
 @_ids
 @click.pass_obj
 def retry(settings: Settings, ids: tuple[int, ...]) -> None:
-    """Store rejected messages again, after all others of their destinations.
+    """Store rejected messages again.
 
-    First fix the cause, such as a column that is too short, and stop the broker.
+    They come after all other messages of their destinations. First fix the cause, such as a column that is
+    too short, and stop the broker.
     """
     with settings.open() as store:
         for sequence in ids:

@@ -95,7 +95,10 @@ def resume(settings: Settings, queue: Destination) -> None:
 @click.option("--to", required=True, type=TARGET, metavar="DEST", help="Destination to move them to.")
 @click.pass_obj
 def move(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
-    """Move messages to another destination, each in a transaction; messages with a consumer stay."""
+    """Move messages to another destination.
+
+    Each message is moved in a transaction. Unacknowledged messages stay.
+    """
     acted = _broker(settings).act("move", queue, to=to, **_chosen(**given))
     text = f"moved {counted(acted.count)} from {printable(str(queue))} to {printable(str(to))}"
     _report(settings, "moved", acted, text)
@@ -126,9 +129,9 @@ def copy(settings: Settings, /, queue: Destination, to: Destination, **given: An
 @_choosing
 @click.pass_obj
 def remove(settings: Settings, /, queue: Destination, **given: Any) -> None:
-    """Remove messages by ID, selector or number; messages with a consumer stay.
+    """Remove messages by ID, selector or number.
 
-    To remove all messages, use "jdbcstore purge".
+    Unacknowledged messages stay. To remove all messages, use "jdbcstore purge".
     """
     if not any(given.values()):
         raise click.UsageError("name --id, --selector or --limit; to remove all, use jdbcstore purge")
@@ -146,7 +149,10 @@ def remove(settings: Settings, /, queue: Destination, **given: Any) -> None:
 def change(
     settings: Settings, /, queue: Destination, priority: int | None, ttl: int | None, **given: Any
 ) -> None:
-    """Replace messages by new ones with another priority or expiration, at the end of the queue."""
+    """Change the priority or expiration of messages.
+
+    Each message is replaced by a new one at the end of the queue. Unacknowledged messages stay unchanged.
+    """
     fields = {"priority": priority, "ttl_ms": None if ttl is None else 1000 * ttl, **_chosen(**given)}
     if priority is None and ttl is None:
         raise click.UsageError("nothing to change; give --priority or --ttl")
@@ -158,9 +164,9 @@ def change(
 @destination_argument
 @click.pass_obj
 def delete(settings: Settings, destination: Destination) -> None:
-    """Delete a queue with its messages, or a topic with its durable subscriptions.
+    """Delete a queue or topic.
 
-    It must not have consumers.
+    A queue is deleted with its messages, a topic with its durable subscriptions. It must not have consumers.
     """
     acted = OperationOutcome(**_broker(settings).call("delete", destination))
     text = f"deleted {printable(str(destination))} with {counted(acted.count)}"
@@ -196,7 +202,7 @@ def connections(settings: Settings) -> None:
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def operations(settings: Settings) -> None:
-    """List running operations on messages, and the last finished ones."""
+    """List running and recently finished operations."""
     found = _broker(settings).call("operations")
     names = ("id", "operation", "destination", "user", "began", "looked at", "of", "done", "state")
     rows = [
@@ -269,7 +275,7 @@ def send_now(settings: Settings, message: str) -> None:
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Lines.")
 @click.pass_obj
 def log(settings: Settings, search: str | None, limit: int) -> None:
-    """Show the last lines of the broker's log and audit log, the newest first."""
+    """Show the last log and audit lines, newest first."""
     found = _broker(settings).call("log", search=search, limit=limit)
     rows: list[tuple[str, ...]] = [
         (local_time(one["time_ms"]), one["level"], printable(one["logger"]), printable(one["text"]))
@@ -281,7 +287,7 @@ def log(settings: Settings, search: str | None, limit: int) -> None:
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def users(settings: Settings) -> None:
-    """List the broker's users with their roles and permissions."""
+    """List users with their roles and permissions."""
     found = _broker(settings).call("users")
     names = ("name", "role", "read", "write", "create")
     rows: list[tuple[str, ...]] = [
@@ -298,7 +304,7 @@ def users(settings: Settings) -> None:
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def configuration(settings: Settings) -> None:
-    """Show the options in effect in the broker, without secrets."""
+    """Show the broker's options, without secrets."""
     found = _broker(settings).call("configuration")
     names = ("option", "value", "source")
     rows = [
@@ -311,7 +317,7 @@ def configuration(settings: Settings) -> None:
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def alarms(settings: Settings) -> None:
-    """List problems of the broker with advice, the most severe first."""
+    """List problems of the broker, with advice."""
     found = _broker(settings).call("alarms")
     rows: list[tuple[str, ...]] = [(one["level"], alarm_line(one)) for one in found]
     settings.print_each(found, lambda: print_table("Alarms", ("level", "alarm"), rows))
@@ -338,7 +344,7 @@ def drop(settings: Settings, connection: str) -> None:
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def checkpoint(settings: Settings) -> None:
-    """Write the journal's contents to the database, and wait for it."""
+    """Write the journal's contents to the database."""
     _broker(settings).call("checkpoint")
     settings.print({"checkpoint": True}, "the contents of the journal are in the database")
 

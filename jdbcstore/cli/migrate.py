@@ -144,7 +144,10 @@ def history(settings: Settings) -> None:
 @schema.command(cls=CliCommand)
 @click.pass_obj
 def check(settings: Settings) -> int:
-    """Check the tables against the expected schema; exits with 1 if they do not match."""
+    """Check the tables against the expected schema.
+
+    Exits with 1 if they do not match.
+    """
     from jdbcstore.database.migrations import check as look
 
     database = settings.database(must_exist=True)

@@ -93,9 +93,10 @@ def commit(settings: Settings, xid: XATransactionId) -> None:
 @click.argument("xid", metavar="XID", type=_XID)
 @click.pass_obj
 def rollback(settings: Settings, xid: XATransactionId) -> None:
-    """Roll back a prepared transaction: the messages that it acknowledges are delivered again.
+    """Roll back a prepared transaction.
 
-    If a broker with --health is running, it performs the rollback.
+    The messages that it acknowledges are delivered again. If a broker with --health is running, it performs
+    the rollback.
     """
     _decide(settings, xid, "rolled back", lambda resource: resource.rollback(xid))
 

@@ -212,9 +212,8 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
         if not destination:
             raise ValueError(f"Cannot send frame with no destination: {message}")
         message.cmd = MESSAGE
-        self.store.enqueue(
-            destination, message
-        )  # outside the lock, so that concurrent senders share a commit
+        # Outside the lock, so that concurrent senders share a commit.
+        self.store.enqueue(destination, message)
         with lock:
             self._deliver(destination)
 

@@ -174,9 +174,8 @@ class Deliveries:
                 how(queue, claim)
             except OutcomeUnknown:
                 if how is ClaimQueue.reject:
-                    self.forget(
-                        delivery_tag
-                    )  # the message returns by itself, and may already be claimed again
+                    # The message returns by itself, and may already be claimed again.
+                    self.forget(delivery_tag)
                 raise
         self._claims.pop(delivery_tag, None)
         self._transport.shared.claims.database.wakeups.notify(_PREFETCH_KEY)
@@ -567,9 +566,8 @@ def _readable(queue: ClaimQueue, claim: Claim) -> dict[str, Any] | None:
     def payload(message: Message) -> dict[str, Any]:
         try:
             made = _payload(queue.destination.name, message)
-            (
-                made.get("body") or ""
-            ).encode()  # kombu's own message does this too, where nothing catches the error
+            # Kombu's own message does this too, where nothing catches the error.
+            (made.get("body") or "").encode()
         except (ValueError, RecursionError) as error:
             raise ValueError(f"not a kombu message: {error}") from error
         return made

@@ -105,7 +105,7 @@ def test_who_says_too_little_is_sent_away(
     with Served(store, uri=AUTO, **config) as served, Client(served.port, None) as client:
         client.socket.sendall(data)
         assert client.ends()
-        assert "too little for its protocol to be recognized" in caplog.text
+        assert "too little to detect its protocol" in caplog.text
 
 
 def test_who_does_not_log_in_is_sent_away(store: Store) -> None:

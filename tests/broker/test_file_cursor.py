@@ -263,7 +263,7 @@ def test_a_full_disk_is_told_once_and_loses_nothing(tmp_path: Path, caplog: pyte
         assert cursor.is_full
     [record] = caplog.records
     assert record.levelno == logging.ERROR
-    assert "HERE waits in memory" in record.message
+    assert "HERE stay in memory" in record.message
     assert f"of pending messages in {tmp_path} cannot be written" in record.message
     assert "free space there" in record.message
 

@@ -209,7 +209,7 @@ def test_the_most_repetitions_are_configured(store: Store, most: int) -> None:
         ({"delay": 2**60}, "AMQ_SCHEDULED_DELAY must be"),
         ({"period": True}, "AMQ_SCHEDULED_PERIOD must be"),
         ({"period": 10, "repeat": "x"}, "AMQ_SCHEDULED_REPEAT must be"),
-        ({"delay": 10, "repeat": -1}, "AMQ_SCHEDULED_REPEAT for ever needs AMQ_SCHEDULED_PERIOD"),
+        ({"delay": 10, "repeat": -1}, "AMQ_SCHEDULED_REPEAT without end needs AMQ_SCHEDULED_PERIOD"),
         ({"period": 10, "repeat": 1001}, "The scheduled repeat value is too large"),
         ({"cron": "* * * *"}, "AMQ_SCHEDULED_CRON needs five fields"),
         ({"cron": "* * * * * *"}, "AMQ_SCHEDULED_CRON needs five fields"),
@@ -368,7 +368,7 @@ def test_nobody_else_uses_the_queue_of_the_jobs(
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
-    assert "there are scheduled messages, which wait until scheduler_support is on" in caplog.text
+    assert "there are scheduled messages, which are not sent until scheduler_support is on" in caplog.text
 
 
 def test_a_temporary_destination_that_is_gone(
@@ -388,7 +388,7 @@ def test_a_temporary_destination_that_is_gone(
                 await asyncio.sleep(0)
 
     asyncio.run(main())
-    assert "a scheduled message is dropped, because it cannot be sent any more" in caplog.text
+    assert "dropped a scheduled message that can no longer be sent" in caplog.text
 
 
 def test_browse_and_remove(store: Store, clock: FakeClock) -> None:

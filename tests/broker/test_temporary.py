@@ -69,7 +69,7 @@ def test_nobody_else_consumes_them(store: Store) -> None:
     async def main() -> None:
         async with running(store) as engine:
             await consume(engine, "temp-queue://c-1:1", connection_id="c-1")
-            with pytest.raises(InvalidDestination, match="another connection's own"):
+            with pytest.raises(InvalidDestination, match="belongs to another connection"):
                 await consume(engine, "temp-queue://c-1:1", connection_id="c-2")
             with pytest.raises(InvalidDestination, match="does not exist"):
                 await engine.send(message("x", "temp-queue://c-3:1"), "c-1")

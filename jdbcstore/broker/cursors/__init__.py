@@ -1,1 +1,1 @@
-"""Cursors: where messages wait for consumers, in the store, in memory or in temporary files."""
+"""Cursors: waiting messages for consumers, in the store, in memory or in temporary files."""

@@ -1,4 +1,4 @@
-"""The cursor protocol, the cursor that keeps everything in memory, and backlogs."""
+"""The cursor protocol, the cursor in memory, and backlogs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from jdbcstore.broker.memory import MemoryUsage
 class MessageCursor(Protocol):
     """Entries waiting for consumers, in delivery order.
 
-    By priority (9 first) if the destination is prioritized, then by sequence. Used on the loop only: a
-    cursor that reads from elsewhere does so in the background, :meth:`head` is None meanwhile, and the
-    ``on_ready`` it was made with is called once there is a head again.
+    By priority (9 first) if the destination is prioritized, then by sequence. Used on the loop only. A cursor
+    that reads from files or the store does so in the background; meanwhile :meth:`head` is None, and its
+    ``on_ready`` is called once there is a head again.
 
     A cursor counts (:class:`~jdbcstore.broker.memory.MemoryUsage`) each entry that it has in memory; after
-    :meth:`pop` the entry's source has to release it.
+    :meth:`pop` the entry's source must release it.
     """
 
     def push(self, entry: Entry) -> None:
-        """Add an entry at the end, within its priority. Never refused."""
+        """Add an entry at the end, within its priority. Never rejected."""
 
     def head(self) -> Entry | None:
         """Return the next entry, which stays; None if there is none, or none in memory yet."""
@@ -33,7 +33,7 @@ class MessageCursor(Protocol):
         """Return the entries in memory, in order, for browsers."""
 
     def take(self, wanted: Wanted) -> list[Entry]:
-        """Remove, as :meth:`pop` does, the wanted ones of those in memory."""
+        """Remove the wanted entries in memory, like :meth:`pop`."""
 
     @property
     def is_full(self) -> bool:
@@ -41,10 +41,10 @@ class MessageCursor(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known to wait in memory, in files or in the store."""
+        """Whether no entry is known to wait in memory, in files or in the store."""
 
     def close(self) -> None:
-        """Forget all entries and free their memory and files. A page being read is dropped."""
+        """Forget all entries and free their memory and files. A page that is being read is dropped."""
 
 
 class MemoryCursor(PriorityLanes):
@@ -77,7 +77,7 @@ class MemoryCursor(PriorityLanes):
 
 
 class Backlog:
-    """A cursor, with the entries that consumers gave back in their places before it."""
+    """A cursor, with returned entries in their places before it."""
 
     __slots__ = ("_returned", "cursor")
 
@@ -106,7 +106,7 @@ class Backlog:
         self._returned.insert(entries)
 
     def take_returned(self) -> list[Entry]:
-        """Remove what was given back."""
+        """Remove returned entries."""
         taken = list(self._returned)
         self._returned.clear()
         return taken
@@ -116,15 +116,15 @@ class Backlog:
         return [*self._returned, *self.cursor.waiting()]
 
     def take(self, wanted: Wanted) -> list[Entry]:
-        """Remove the wanted ones of those in memory."""
+        """Remove the wanted entries in memory."""
         return self._returned.take(wanted) + self.cursor.take(wanted)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known to wait."""
+        """Whether no entry is known to wait."""
         return not self._returned.count and self.cursor.is_empty
 
     def close(self) -> None:
-        """Forget all. What was given back has to be released by its source."""
+        """Forget all. Their source must release returned entries."""
         self._returned.clear()
         self.cursor.close()

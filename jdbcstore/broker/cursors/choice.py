@@ -23,7 +23,8 @@ def memory_or_file(
     lanes: int = 1,
     **options: Any,
 ) -> MemoryCursor | FileCursor:
-    """In memory for ActiveMQ's ``vm...Cursor``; else in memory up to the limit, and then in files.
+    """Return a cursor in memory for ActiveMQ's ``vm...Cursor``, else one in memory up to the limit, then in
+    files.
 
     :param options: further fields of :class:`FileCursor`
     """
@@ -43,7 +44,8 @@ def cursor_of_stored(
     on_ready: Callable[[], None],
     on_lost: Callable[[SpillFailed], None],
 ) -> StoreCursor:
-    """Return a window on the store for ActiveMQ's ``store...Cursor``, else all, in memory or in files."""
+    """Return a window on the store for ActiveMQ's ``store...Cursor``, else a cursor for all, in memory or in
+    files."""
     values = (account, rows, in_flight, make_entry, on_ready)
     if rows.cursor_policy.startswith("store"):
         return StoreCursor(*values)

@@ -24,17 +24,17 @@ from jdbcstore.util.files import write_all
 log = logging.getLogger(__name__)
 
 _LARGE = 64 << 20
-"""The size of files that is logged; then again whenever it has doubled."""
+"""The size of files from which on each doubling is logged."""
 _ENDLESS = 1 << 62
 _PAGE_BYTES = 64 << 10
-"""Read back at once, at most."""
+"""The most bytes read back in one step."""
 _frame = Struct(">II")  # of a record: size and checksum
 _prefix = Struct(">qB")  # of an entry: sequence and flags
 _STORED, _REDELIVERED, _NUMBERED = 1, 2, 4
 
 
 class _Segment:
-    """An unnamed file, which ends with its process."""
+    """An unnamed file, which disappears with its process."""
 
     def __init__(self, folder: Path | None) -> None:
         self.file: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
@@ -48,15 +48,15 @@ class _Segment:
 
 @dataclass(eq=False, repr=False)
 class Spill:
-    """A queue of byte strings in temporary files, as long as the disk allows. Not thread-safe.
+    """A queue of byte strings in temporary files. Not thread-safe.
 
-    Records that cannot be written stay in memory until they can, or are read.
+    Records that cannot be written stay in memory until they are written or read.
     """
 
     folder: Path | None = None
-    """None is the system's folder for temporary files."""
+    """The folder; None means the system's folder for temporary files."""
     segment_bytes: int = 32 << 20
-    """The size of one file; its disk space is freed when all of it has been read."""
+    """The size of one file, whose disk space is freed when the whole file has been read."""
     buffer_bytes: int = 32 << 10
     """Records kept in memory before they are written."""
 
@@ -85,7 +85,7 @@ class Spill:
     def flush(self) -> None:
         """Write the buffered records, except for less than a full buffer.
 
-        :raises SpillFailed: as :meth:`append`
+        :raises SpillFailed: like :meth:`append`
         """
         while self.is_stuck:
             self._write()
@@ -191,11 +191,11 @@ class Spill:
 
 @dataclass(eq=False, repr=False)
 class FileCursor:
-    """A :class:`jdbcstore.broker.cursors.backlog.MessageCursor`. Nothing of it survives its process.
+    """A :class:`jdbcstore.broker.cursors.backlog.MessageCursor` that does not survive its process.
 
     While the disk is full, entries stay in memory, the error is logged, and the cursor is full. Entries that
-    cannot be read back are lost from here, which is logged and reported to ``on_lost``; if they are stored,
-    the store still has them.
+    cannot be read back are lost here, which is logged and reported to ``on_lost``; stored messages are still
+    in the store.
     """
 
     name: str
@@ -203,16 +203,16 @@ class FileCursor:
     source_of: Callable[[Message], EntrySource]
     """The source of an entry with this message."""
     memory: MemoryUsage
-    """Entries stay in memory until this is high; those read back are added beyond that."""
+    """Entries stay in memory until this is high; entries read back are added beyond that."""
     _: KW_ONLY
     lanes: int = 1
     folder: Path | None = None
     """The folder of temporary files; None is the system's."""
     files: MemoryUsage = field(default_factory=lambda: MemoryUsage(_ENDLESS))
-    """The bytes in the files of all cursors; while that is full, so is this, if it has any files."""
+    """The bytes in the files of all cursors; while that is full, this cursor is full too if it has files."""
     on_lost: Callable[[SpillFailed], None] = lambda _: None
     may_read: Callable[[], bool] = lambda: True
-    """Whether more may be read into memory; if not, ``head`` has to be called again later."""
+    """Whether more may be read into memory; if not, ``head`` must be called again later."""
 
     def __post_init__(self) -> None:
         self._in_memory = PriorityLanes(self.lanes)
@@ -222,8 +222,8 @@ class FileCursor:
         self._log_at = _LARGE
         self._failed = False
         self._bodies: dict[int, deque[LargeBody]] = {}
-        """By lane, the bodies in pieces of the messages in files, in their order: the store removes none that
-        this process has."""
+        """By lane, references to the bodies in pieces of messages in files, in order, so that the store keeps
+        them."""
 
     @property
     def count(self) -> int:
@@ -235,7 +235,7 @@ class FileCursor:
         return self._in_memory.count
 
     def push(self, entry: Entry) -> None:
-        """As in :class:`jdbcstore.broker.cursors.backlog.MessageCursor`.
+        """Add an entry, see :class:`jdbcstore.broker.cursors.backlog.MessageCursor`.
 
         :raises InvalidMessage: the message cannot be encoded
         """
@@ -273,12 +273,12 @@ class FileCursor:
         return list(self._in_memory)
 
     def take(self, wanted: Wanted) -> list[Entry]:
-        """Remove the wanted ones of those in memory; files cannot be searched."""
+        """Remove the wanted entries in memory; files cannot be searched."""
         return self._in_memory.take(wanted)
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit of files is reached, or the disk still fails: a write is tried again."""
+        """Whether the limit of files is reached, or the disk still fails after another attempt."""
         if self._in_files and self.files.is_full:
             return True
         if self._failed:
@@ -293,7 +293,7 @@ class FileCursor:
             write(*records)
         except SpillFailed as error:
             if not self._failed:
-                log.error("%s waits in memory, and producers wait too: %s", self.name, error)
+                log.error("%s stay in memory, and producers must wait: %s", self.name, error)
             self._failed = True
 
     @property
@@ -338,7 +338,7 @@ class FileCursor:
         if size >= self._log_at:
             self._log_at *= 2
             log.warning(
-                "%d MiB of %s wait in files: they come faster than they are consumed",
+                "%d MiB of %s wait in files, because they arrive faster than they are consumed",
                 *(size >> 20, self.name),
                 extra={"limit": self.files.reached, "bytes": size},
             )

@@ -1,10 +1,10 @@
-"""Cursors over stored messages: a window in memory on the store, or everything that is stored.
+"""Cursors over stored messages: a window in memory on the store, or all stored messages.
 
-While consumers keep up, committed messages go straight into the window. When the window is full, later ones
-are left to the store, and pages of them are read as the window empties. The last page says that nothing more
-was stored when it was read; what was committed meanwhile is kept for that moment, and then the window is up
-to date again. Sequences are committed in order, so nothing is skipped, and the positions tell what has been
-in the window, so nothing comes twice.
+While consumers keep up, committed messages go straight into the window. When the window is full, later
+messages stay in the store, and pages of them are read as the window empties. The last page reports that no
+more messages were stored when it was read. Messages committed meanwhile are kept for that moment, and then
+the window is up to date again. Sequences are committed in order, so no message is skipped; positions record
+the messages that were in the window, so no message is delivered twice.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _SHARE = 8
 _UNKNOWN = 8
 """Messages of a page whose size cannot be estimated yet."""
 _PAGE_BYTES = 1024 * 1024
-"""The size of a page that is not for consumers."""
+"""The size of a page for other uses than consumers."""
 _NONE = -1
 _NOTHING_LEFT = 1 << 63
 
 
 class PageSize:
-    """The number of messages to read at once, so that their bytes fit into the free memory.
+    """The number of messages to read together, so that their bytes fit into the free memory.
 
-    A store counts messages; their size is estimated from earlier ones.
+    A store counts messages; their size is estimated from earlier messages.
     """
 
     __slots__ = ("_largest",)
@@ -59,20 +59,20 @@ class PageSize:
         return max(1, min(count, size // self._largest))
 
     def saw(self, largest: int) -> None:
-        """Note a page that was read, by the bytes of its largest message."""
-        # Large messages may follow large ones, but not for ever.
+        """Record the largest message of a page, in bytes."""
+        # Large messages may follow large messages, but not forever.
         self._largest = max(self._largest // 2, largest)
 
     def expect(self, size: int) -> None:
-        """Note a message of this size, which will have to be read."""
+        """Record the size of a message that must be read later."""
         self._largest = max(self._largest, size)
 
 
 class AllPages:
-    """The pages of everything stored, of at most so many messages and about one MiB each.
+    """Pages of all stored messages, with a limit of messages and about one MiB each.
 
     :param read: calls a blocking function in a thread
-    :param after: the position from which they start; None is the beginning
+    :param after: the start position; None means the beginning
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class AllPages:
 
 
 class StoredRows:
-    """The stored messages of a queue, or those that a durable subscription has not acknowledged.
+    """The stored messages of a queue, or the unacknowledged messages of a durable subscription.
 
     :param cursor_policy: the name of ActiveMQ's cursor for them
     :param name: their name in the log
@@ -111,17 +111,17 @@ class StoredRows:
     subscriber: str | None = None
     """``client id:name`` of the durable subscription."""
     share: Callable[[Message, int], SharedMessage] | None = None
-    """Returns the message of a sequence as other sources have it, too."""
+    """Returns the message of a sequence, shared with other sources."""
 
     def __init__(self, store: MessageStore, cursor_policy: str, name: str, *, is_empty: bool = False) -> None:
         self.store, self.cursor_policy, self.name, self.is_empty = store, cursor_policy, name, is_empty
 
     def recover(self, limit: int, after: Cursor | None) -> Page:
-        """Read a page of at most so many messages after a position, in a thread."""
+        """Read a page of messages after a position; called in a thread."""
         raise NotImplementedError
 
     def acknowledge(self, entries: list[Entry]) -> StoreFuture[None]:
-        """Begin to remove entries."""
+        """Start removing entries."""
         raise NotImplementedError
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> None:
@@ -130,10 +130,10 @@ class StoredRows:
 
 
 class InFlight:
-    """Sequences that have left their cursor and are still stored: pages must not bring them again.
+    """Sequences that have left their cursor but are still stored, so pages must not return them again.
 
-    From :meth:`add` until the store has removed the message; and if a page was being read then, until that
-    page has been taken.
+    A sequence stays from :meth:`add` until the store has removed the message and no page from before that is
+    being read.
 
     :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
         been delivered before, and are marked as redelivered
@@ -142,7 +142,7 @@ class InFlight:
     def __init__(self, last_sequence: int) -> None:
         self.last_sequence = last_sequence
         self.redeliveries: dict[int, int] = {}
-        """The redelivery counts of messages that came back and are in the store alone."""
+        """The redelivery counts of returned messages that are only in the store."""
         self._sequences: set[int] = set()
         self._gone: set[int] = set()
         self._reading = 0
@@ -152,14 +152,14 @@ class InFlight:
 
     @property
     def count(self) -> int:
-        """Messages in flight, and pages being read."""
+        """Messages in flight, and pages that are being read."""
         return len(self._sequences) + self._reading
 
     def __contains__(self, sequence: int) -> bool:
         return sequence in self._sequences or sequence in self._gone
 
     def removed(self, entries: Sequence[Entry]) -> None:
-        """Forget entries that the store has removed."""
+        """Forget removed entries."""
         gone = [entry.sequence for entry in entries]
         self._sequences.difference_update(gone)
         if self._reading:
@@ -169,11 +169,11 @@ class InFlight:
                 self.redeliveries.pop(sequence, None)
 
     def release(self, entries: Sequence[Entry]) -> None:
-        """Only the store has them now: a page may bring them again."""
+        """Leave entries to the store, whose pages may return them again."""
         self._sequences.difference_update(entry.sequence for entry in entries)
 
     def leave_to_store(self, entries: Sequence[Entry]) -> None:
-        """Release, as :meth:`release` does, entries that were with a consumer."""
+        """Release entries that were with a consumer, like :meth:`release`."""
         self.redeliveries.update((entry.sequence, entry.message.redelivery_counter) for entry in entries)
         self.release(entries)
 
@@ -193,7 +193,7 @@ class StoreCursor:
     _account: Account
     _rows: StoredRows
     _in_flight: InFlight
-    """Messages that pages must not bring again."""
+    """Messages that pages must not return again."""
     _make_entry: Callable[[Message], Entry]
     _on_ready: Callable[[], None]
     """Called when there is a head again."""
@@ -203,17 +203,17 @@ class StoreCursor:
         self._page_size, lanes = self._account.policy.max_page_size, self._account.lanes
         self._window = PriorityLanes(lanes)
         self._positions = [-1] * lanes
-        """By lane: the sequence up to which everything has been in the window."""
+        """By lane: the sequence up to which all messages have been in the window."""
         self._top = lanes - 1
         self._unread = _NONE if self._rows.is_empty else self._top
         """The highest lane with stored messages that have not been in the window."""
         self._reading = False
         self._reads = 0
-        """The number of the last read; pages of earlier ones are dropped."""
+        """The number of the last read; pages of earlier reads are dropped."""
         self._meanwhile: list[Entry] = []
         """Entries committed while a page is being read."""
         self._missed = _NONE
-        """The highest lane of entries committed meanwhile and not kept."""
+        """The highest lane of entries that were committed meanwhile and not kept."""
         self._left = [_NOTHING_LEFT] * lanes
         """By lane: the lowest sequence that was popped and then left to the store."""
         self._corrupt: set[int | None] = set()
@@ -221,7 +221,7 @@ class StoreCursor:
         self._least_bytes = min(_LEAST_BYTES, self._memory.limit // 8)
         self._pages = PageSize()
         self._is_wanted = False
-        """Whether a consumer has found no entry here."""
+        """Whether a consumer found no entry here."""
         self._closed = False
         self._backoff = Backoff(_LONGEST_PAUSE)
 
@@ -243,9 +243,9 @@ class StoreCursor:
                 self._missed = max(self._missed, lane)
 
     def pass_over(self, message: Message, sequence: int) -> bool:
-        """Leave a message that no consumer waits for to the store, which has it; pages bring it later.
+        """Leave a stored message without a waiting consumer to the store; pages return it later.
 
-        Return false while the window has less than a page: such a queue is searched in memory.
+        Return false while the window has less than a page, because such a queue is searched in memory.
         """
         lane = message.priority if self._top else 0
         if sequence <= self._positions[lane]:
@@ -261,27 +261,27 @@ class StoreCursor:
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether everything stored has been in the window."""
+        """Whether all stored messages have been in the window."""
         return self._unread < 0
 
     @property
     def holds_all(self) -> bool:
-        """Whether the store has nothing that does not wait here or is in flight."""
+        """Whether all stored messages wait here or are in flight."""
         return self.is_up_to_date and not self._reading and min(self._left) == _NOTHING_LEFT
 
     def skip(self, entry: Entry) -> None:
-        """Note that an entry is stored that was dispatched without being in the window."""
+        """Record that an entry is stored which was dispatched without being in the window."""
         lane = self._window.lane_of(entry)
         if lane > self._unread:
             self._positions[lane] = max(self._positions[lane], entry.sequence)
 
     def resync(self) -> None:
-        """Read from the store: committed messages may not have been pushed."""
+        """Read from the store, because committed messages may not have been pushed."""
         self._unread = self._missed = self._top
 
     @property
     def is_window(self) -> bool:
-        """Whether a popped entry can be read again without everything else."""
+        """Whether a popped entry can be read again without reading all others."""
         return True
 
     @property
@@ -290,7 +290,7 @@ class StoreCursor:
         return nothing_read and self.is_up_to_date and min(self._left) == _NOTHING_LEFT
 
     def leave(self, entry: Entry) -> None:
-        """Forget a popped entry, which is stored; :meth:`rewind` finds it again."""
+        """Forget a popped, stored entry; :meth:`rewind` reads it again."""
         lane = self._window.lane_of(entry)
         self._left[lane] = min(self._left[lane], entry.sequence)
         self._memory.release([entry])
@@ -298,25 +298,25 @@ class StoreCursor:
     def rewind(self) -> None:
         """Read again from the first entry that was left to the store, if any.
 
-        All entries after it come again, except for those in flight.
+        All entries after it are read again, except entries in flight.
         """
         if min(self._left) < _NOTHING_LEFT:
             self._rewind()
 
     def read_again(self, entries: Sequence[Entry]) -> None:
-        """Leave entries that were with a consumer to the store: pages bring them in their places."""
+        """Leave entries that were with a consumer to the store; pages return them in their places."""
         self._in_flight.leave_to_store(entries)
         for entry in entries:
             self.leave(entry)
         self.rewind()
 
     def start_over(self) -> None:
-        """Read again from the first stored message, as :meth:`rewind`."""
+        """Read again from the first stored message, like :meth:`rewind`."""
         self._left = [0] * len(self._left)
         self._rewind()
 
     def read_from(self, sequence: int | None) -> None:
-        """Read again what is stored from a sequence on, or from the first message; as :meth:`rewind`."""
+        """Read stored messages again from a sequence on, or from the first message, like :meth:`rewind`."""
         self._left = [min(left, sequence or 0) for left in self._left]
         self._rewind()
 
@@ -332,14 +332,14 @@ class StoreCursor:
 
     def _rewind(self) -> None:
         for entry in self._window:
-            self.leave(entry)  # in a lane that nothing was left of, too
+            self.leave(entry)  # also in a lane from which nothing was left to the store
         self._positions = [
             min(position, left - 1) for position, left in zip(self._positions, self._left, strict=True)
         ]
         self._left = [_NOTHING_LEFT] * len(self._left)
         self._window.clear()
         self._unread = self._top
-        # A page being read now is not the next one any more.
+        # A page that is being read is no longer the next one.
         self._reads += 1
         self._reading = False
         self._take_meanwhile()
@@ -348,7 +348,7 @@ class StoreCursor:
         return list(self._window)
 
     def take(self, wanted: Wanted) -> list[Entry]:
-        # The window would get those committed meanwhile, once the page that is being read is there.
+        # The window would get messages committed meanwhile once the current page arrives.
         taken = [*self._window.take(wanted), *(entry for entry in self._meanwhile if wanted(entry))]
         if self._meanwhile:
             gone = set(taken)
@@ -363,7 +363,7 @@ class StoreCursor:
             return head
         if self._reading and not self._top:
             return head
-        # Something of higher priority is stored, unless the window is so full that it has to wait.
+        # A message of higher priority is stored, unless the window is so full that it must wait.
         waits = head is not None and window.lane_of(head) < self._unread and window.count < 2 * self._limit
         if not self._reading and (waits or self._is_half_empty()):
             self._read()
@@ -389,10 +389,11 @@ class StoreCursor:
 
     @property
     def _limit(self) -> int:
-        """Messages to read at once for a consumer.
+        """The number of messages to read together for a consumer.
 
-        Without free memory every destination still gets a few, or the later ones would starve. What is left
-        up to the limit is for those with consumers: each takes a part of it, for a page at most.
+        Without free memory every destination still gets a few, because later destinations would otherwise
+        starve. The rest up to the limit is for destinations with consumers: each takes a part of it, up to a
+        page.
         """
         if self._memory.is_high:
             size = max(self._memory.left // _SHARE, self._least_bytes)
@@ -426,7 +427,7 @@ class StoreCursor:
     def _page_is_read(self, number: int, after: Cursor, future: asyncio.Future[Page]) -> None:
         if future.cancelled():
             return
-        error = future.exception()  # retrieved in any case, or asyncio logs it
+        error = future.exception()  # retrieve it in any case, otherwise asyncio logs it
         if self._closed:
             return
         if number != self._reads:
@@ -474,17 +475,17 @@ class StoreCursor:
 
 
 def _last_lane(before: Cursor, behind: Cursor) -> int:
-    """Return the lane that a page ended in; the highest come first."""
+    """Return the last lane of a page; the highest lanes come first."""
     positions = zip(before.positions, behind.positions, strict=True)
     return next(lane for lane, (old, new) in enumerate(positions) if new > old)
 
 
 @dataclass(eq=False, repr=False)
 class LoadedCursor(StoreCursor):
-    """A cursor that holds everything stored in another cursor: in memory, or in files.
+    """A cursor that holds all stored messages in another cursor: in memory, or in files.
 
-    First it reads what is stored into that cursor, page by page while that has room; from then on it passes
-    on what is pushed.
+    First it reads the stored messages into that cursor, page by page while there is room; from then on it
+    passes on pushed entries.
     """
 
     _cursor: MessageCursor
@@ -521,7 +522,7 @@ class LoadedCursor(StoreCursor):
         self._cursor.close()
 
     def not_waiting(self, messages: Sequence[Message]) -> list[Message]:
-        # Files cannot be searched; whatever has been read is in them, or was.
+        # Files cannot be searched; all messages read so far are or were in them.
         return [
             message
             for message in messages

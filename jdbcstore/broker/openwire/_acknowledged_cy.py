@@ -1,4 +1,4 @@
-"""Acknowledgements that arrive in a row, each of one message, and each like the one before."""
+"""Consecutive acknowledgements of one message each, which are alike."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _read_two = Struct(">qq").unpack_from
 def acknowledged(
     data: bytes, offset: int, frame: bytes, first_at: int, last_at: int, producer_id: Any, pending: Any
 ) -> tuple[dict[int, Any], int]:
-    """Return what the acknowledgements from an offset on cover, and the offset of their end.
+    """Return the deliveries that the acknowledgements from an offset on cover, and the offset of their end.
 
-    They are those like ``frame``, which covers one message: only their command ids, and the two numbers of
-    their message at ``last_at``, which is one of ``producer_id``, are others. The numbers are at ``first_at``
-    as well. ``pending`` has by the second number what each covers, and the id of the message; the
-    acknowledgements end where it does not have that message.
+    Each must be like ``frame``, which covers one message: only the command id, and the two numbers of its
+    message at ``last_at`` (repeated at ``first_at``), may differ; the message is from ``producer_id``.
+    ``pending`` maps the second number to the delivery and the id of the message; the acknowledgements end at
+    the first message that it does not have.
     """
     found: dict[int, Any] = {}
     at: cython.Py_ssize_t = offset

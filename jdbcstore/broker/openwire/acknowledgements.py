@@ -1,7 +1,7 @@
-"""Acknowledgements as a client sends them, one for each message if it likes: read by what they repeat.
+"""A fast reader of acknowledgements, of which a client may send one for each message.
 
-Of two acknowledgements in a row mostly the numbers of the message differ. So the bytes of the last one are
-kept that can come again, and what they mean: such a frame is compared with them and not taken apart.
+Consecutive acknowledgements mostly differ only in the numbers of the message. So the constant bytes of the
+last one are kept with their meaning, and the next frame is compared with them instead of parsed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Pending = Mapping[int, tuple[Delivery, MessageId, Destination]]
 _BEGINNING = 10
 """Bytes of a frame before its first field: its size, type, command id, and whether it wants a response."""
 _END = 5
-"""Bytes after the ids of the messages, in a frame without a cause: the count, and that it is absent."""
+"""Bytes after the ids of the messages, in a frame without a cause: the count, and the absent cause."""
 _head, _numbers = Struct(">i?").unpack_from, Struct(">qq")
 
 
 class Acknowledgement(NamedTuple):
-    """An acknowledgement, or its refusal, of some messages."""
+    """An acknowledgement or rejection of some messages."""
 
     command_id: int
     response_required: bool
@@ -45,25 +45,25 @@ class Acknowledgement(NamedTuple):
 class AcknowledgementReader:
     """Reads the acknowledgements of one connection.
 
-    :param version: of the wire format
+    :param version: the version of the wire format
     """
 
     def __init__(self, version: int) -> None:
         self._version = version
         self._names = b""
-        """The destination, the transaction and the consumer of the last one, as they were sent."""
+        """The destination, the transaction and the consumer of the last acknowledgement, encoded."""
         self._known: tuple[Destination | None, TransactionId | None, ConsumerId] | None = None
         self._id = b""
-        """The id of its last message without the two numbers at the end; then the producer's."""
+        """The id of its last message without the two numbers at the end; then the producer's id."""
         self._producer_id: ProducerId | None = None
         self._single: tuple[int, int] | None = None
-        """The offsets of the numbers of the only message between its ids, which may be one id: their
-        first and last offset. None if it was taken apart, or has two messages."""
+        """The first and last offset of the numbers of the only message, whose id may occur once or twice.
+        None if it must be parsed, or has two messages."""
 
     def read(self, frame: bytes) -> Acknowledgement:
         """Return the acknowledgement in a frame, which includes its size.
 
-        :raises ProtocolError: it is damaged; nothing after it counts
+        :raises ProtocolError: it is damaged; the rest of the input is ignored
         """
         known, self._single = self._known, None
         if known is not None and frame.startswith(self._names, _BEGINNING) and not frame[-1]:
@@ -77,12 +77,12 @@ class AcknowledgementReader:
         return self._read_anew(frame)
 
     def read_like(self, frame: bytes, reader: OpenWireFrameReader, pending: Pending) -> dict[int, Delivery]:
-        """Return the deliveries, by number, that the next acknowledgements cover: those like the one just
-        read.
+        """Return the deliveries that the next acknowledgements cover, by number, as long as they are like the
+        last one.
 
         Each covers one message, and has its id once, or twice as both ends of a range.
 
-        :param frame: the one just read, which has no transaction and wants no response
+        :param frame: the last frame, without a transaction and a request for a response
         """
         if self._single is None:
             return {}
@@ -91,7 +91,7 @@ class AcknowledgementReader:
         return reader.read_many(lambda data, at: acknowledged(data, at, *like))
 
     def _read_ids(self, frame: bytes, at: int) -> tuple[MessageId | None, MessageId] | None:
-        """Return the ids of the first and the last message, if both are of the known producer."""
+        """Return the ids of the first and the last message, if both are from the known producer."""
         each = len(self._id) + _numbers.size
         end = len(frame) - _END
         start = end - each
@@ -133,4 +133,4 @@ class AcknowledgementReader:
 
 
 MESSAGE_ACK = int(Type.MESSAGE_ACK)
-"""Its number, in a form that is quickly compared."""
+"""The number in a form that is fast to compare."""

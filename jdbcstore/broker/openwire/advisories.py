@@ -1,9 +1,9 @@
 """Advisories: messages about connections, producers, consumers, destinations and other messages.
 
-Any JMS client asks for those of temporary destinations when it connects: it does not reply to one that it was
-not notified of. They are consumed from topics, ``ActiveMQ.Advisory.>``; nothing is stored, or kept for later.
-Each has what was added or removed as an object inside the message, and a new consumer gets one for everything
-that is there. One about a message has the message, mostly without its body.
+Every JMS client subscribes to advisories of temporary destinations when it connects, because it does not
+reply to a destination that it was not notified of. Advisories are consumed from topics,
+``ActiveMQ.Advisory.>``, and are never stored. Each contains the added or removed object, and a new consumer
+gets one for every existing object. An advisory about a message contains the message, mostly without its body.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LENGTH = 4
 """Bytes of a frame before the command: its size."""
 _CONNECTIONS = Destination.topic(_PREFIX + "Connection")
 _MASTER = Destination.topic(_PREFIX + "MasterBroker")
-"""Of an advisory without an object, for every new consumer: only a master has clients."""
+"""The topics of advisories without an object, for every new consumer, because only a master has clients."""
 _OF_DESTINATIONS = {
     DestinationKind.QUEUE: Destination.topic(_PREFIX + "Queue"),
     DestinationKind.TOPIC: Destination.topic(_PREFIX + "Topic"),
@@ -57,17 +57,17 @@ _KINDS = {
     DestinationKind.TEMPORARY_TOPIC: "TempTopic",
 }
 _EMPTY: dict[BodyType, Any] = {BodyType.BYTES: b"", BodyType.MAP: {}, BodyType.STREAM: ()}
-"""The body of a message whose body is not sent; else it has none."""
+"""The replacement of a body that is not sent; other messages have no body."""
 _ADD, _REMOVE = 0, 1
 
 
 def is_advisory(destination: Destination) -> bool:
-    """Return whether a consumer of this destination gets advisories, and nothing else."""
+    """Return whether a consumer of this destination gets only advisories."""
     return destination.is_topic and all(_is_about_itself(member) for member in destination.members)
 
 
 def is_of_temporary(destination: Destination) -> bool:
-    """Return whether a consumer of this destination gets only what every JMS client has to know."""
+    """Return whether a consumer of this destination gets only advisories of temporary destinations."""
     return all(member in _OF_TEMPORARY for member in destination.members)
 
 
@@ -77,14 +77,14 @@ def _is_about_itself(destination: Destination) -> bool:
 
 class _About(NamedTuple):
     data: bytes | None
-    """The thing that was added or removed, as a command; or the message."""
+    """The added or removed object as a command, or the message."""
     properties: Mapping[str, str | int]
 
 
 class Advisories:
     """A connection's consumers of advisories; a :class:`~jdbcstore.broker.api.Watcher`.
 
-    What it sends needs no acknowledgement.
+    Advisories need no acknowledgement.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Advisories:
         }
         self._consumers: dict[ConsumerId, list[DestinationPattern]] = {}
         self._wants_all = False
-        """Whether any consumer wants others than those of temporary destinations."""
+        """Whether any consumer wants advisories beyond temporary destinations."""
         self._producer = ProducerId(f"{connection_id}-advisories", -1, 1)
         self._numbers = count(1)
 
@@ -118,7 +118,7 @@ class Advisories:
         return len(self._consumers)
 
     def add(self, consumer_id: ConsumerId, destination: Destination) -> None:
-        """Send a consumer what is there, and every change."""
+        """Send a consumer the current objects, and every change."""
         patterns = self._consumers[consumer_id] = [DestinationPattern(one) for one in destination.members]
         only_temporary = is_of_temporary(destination)
         self._wants_all = self._wants_all or not only_temporary
@@ -136,7 +136,7 @@ class Advisories:
             self.close_watch()
 
     def close_watch(self) -> None:
-        """Be notified no more."""
+        """Stop the notifications."""
         self._directory.unwatch(self)
 
     def added(self, what: Known) -> None:
@@ -174,7 +174,7 @@ class Advisories:
         return encode_for_wire(message, codec_version(self._version))[0][_LENGTH:]
 
     def _wanting(self, topic: Destination) -> list[ConsumerId]:
-        """Return the consumers of a topic of advisories; none if the client reads too slowly to get all."""
+        """Return the consumers of an advisory topic; none if the client reads too slowly."""
         if self._output.is_choked and topic not in _OF_TEMPORARY:
             return []
         return [one for one, patterns in self._consumers.items() if _is_wanted(topic, patterns)]
@@ -275,14 +275,11 @@ class Advisories:
 
 
 _CLIENT_ID_SINCE = 10
-"""The version of the wire format since which a consumer has the id of its client."""
+"""The first version of the wire format in which a consumer has the id of its client."""
 
 
 def _topics(what: Known) -> list[tuple[Destination, Destination | None]]:
-    """Return the topics of advisories about something.
-
-    With each the destination that it is about, if it has one.
-    """
+    """Return the topics of advisories about an object, each with the destination concerned, if any."""
     match what:
         case ConnectionInfo():
             return [(_CONNECTIONS, None)]
@@ -302,7 +299,7 @@ def _topic(what: str, destination: Destination) -> Destination:
 
 
 def _topic_of(event: MessageEvent) -> Destination:
-    """Return the topic of advisories about what happens to the messages of a destination."""
+    """Return the topic of advisories about message events of a destination."""
     if event.kind in (MessageEventKind.EXPIRED, MessageEventKind.UNWANTED):
         return _topic(event.kind, event.destination)
     return Destination.topic(
@@ -315,14 +312,14 @@ def _producer_of(message: Message) -> ProducerId | None:
 
 
 def _readdressed(message: Message, topic: Destination, version: int) -> bytes:
-    """Return a copy of a message, as it is dispatched from another topic."""
+    """Return a copy of a message for dispatch from another topic."""
     original = None if message.original_destination is None else message.destination
     message = message.replace(destination=topic, original_destination=original, transaction_id=None)
     return encode_for_wire(message, codec_version(version))[0][_LENGTH:]
 
 
 def _properties(event: MessageEvent) -> dict[str, str | int]:
-    """With the spelling of ActiveMQ."""
+    """Return the properties, with ActiveMQ's spelling."""
     request = event.request
     consumer_id = "" if request is None else str(request.consumer_id or request.connection_id)
     match event.kind:

@@ -1,6 +1,6 @@
-"""The commands of OpenWire, versions 9 to 12, loosely encoded: one table of their fields, read and written.
+"""The commands of OpenWire, versions 9 to 12, in loose encoding: one table of fields for reading and writing.
 
-Messages are not in the table: a frame of a message is what the MSG column holds, and goes there as it is.
+Messages are not in the table, because the MSG column holds the frame of a message unchanged.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _FIELDS: Mapping[Type, str] = {
     Type.MESSAGE_ACK: """
         destination:Destination transaction_id:TransactionId consumer_id:ConsumerId! ack_type:byte
         first:MessageId last:MessageId count:int cause:throwable""",
-    # Those of an advisory: ActiveMQ's, of which nearly all are absent.
+    # Fields of ActiveMQ's message, for advisories; nearly all are absent.
     Type.MESSAGE: """
         producer_id:ProducerId destination:Destination transaction_id:TransactionId original:Destination
         message_id:MessageId original_transaction:TransactionId group_id:string group_sequence:int
@@ -170,7 +170,7 @@ class _Field(NamedTuple):
 
 
 def codec_version(version: int) -> int:
-    """Return the version of the codec that a version of the wire has for its messages and ids."""
+    """Return the codec version for the messages and ids of a wire version."""
     return VERSION if version > OLDEST else OLD_VERSION
 
 
@@ -192,7 +192,7 @@ def _fields(kind: Type, version: int) -> tuple[_Field, ...]:
 def read_command(frame: bytes, version: int) -> Command:
     """Return the command in a frame, which includes its size.
 
-    :raises ProtocolError: it is not a command that clients send, or it is damaged; nothing after it counts
+    :raises ProtocolError: it is not a command of clients, or it is damaged; the rest of the input is ignored
     """
     kind = frame[4] if len(frame) > 4 else 0
     try:
@@ -238,13 +238,13 @@ def _read_array(reader: Reader) -> tuple[Any, ...] | None:
 
 
 def _read_throwable(reader: Reader) -> Throwable | None:
-    """Without a stack trace: the broker has switched these off."""
+    """Read an exception without a stack trace, because the broker has switched these off."""
     return Throwable(reader.string() or "", reader.string()) if reader.byte() else None
 
 
 def _read_null(reader: Reader) -> None:
     if reader.byte():
-        raise Malformed("there is an object that only other brokers send")
+        raise Malformed("it contains an object that only brokers send")
 
 
 _READERS: dict[str, Callable[[Reader], Any]] = {
@@ -265,7 +265,7 @@ _READERS: dict[str, Callable[[Reader], Any]] = {
 
 
 def write_command(kind: Type, version: int = NEWEST, **values: Any) -> bytes:
-    """Return a frame with its size: fields that are not given are absent, false or 0.
+    """Return a frame with its size; omitted fields are absent, false or 0.
 
     :raises InvalidMessage: a name or a number is too long for its field
     """
@@ -273,12 +273,12 @@ def write_command(kind: Type, version: int = NEWEST, **values: Any) -> bytes:
 
 
 def framed(body: bytes) -> bytes:
-    """Return the size in front of it."""
+    """Return the body with its size in front."""
     return _i32.pack(len(body)) + body
 
 
 def write_body(kind: Type, version: int = NEWEST, **values: Any) -> bytes:
-    """As :func:`write_command`, without the size: as an object in another command, after its 1."""
+    """Write a command without the size, as an object in another command, after its 1."""
     parts = [bytes((kind,))]
     command_id, response = values.pop("command_id", 0), values.pop("response_required", False)
     try:
@@ -318,11 +318,11 @@ _WRITERS: dict[str, Callable[[Any], bytes]] = {
     "null": lambda _: b"\0",
     "command": _or_null(lambda value: value),
 }
-"""Encoders that do not depend on the version. A command is the body that :func:`write_body` returns."""
+"""Encoders that do not depend on the version. A command is the result of :func:`write_body`."""
 
 
 def write_string(text: str | None) -> bytes:
-    """Return a string that may be null; one that is too long is cut."""
+    """Encode a string or null; a string that is too long is truncated."""
     if text is None:
         return b"\0"
     raw = encode_utf(text)
@@ -332,16 +332,16 @@ def write_string(text: str | None) -> bytes:
 
 
 def write_id(value: Any, version: int) -> bytes:
-    """Return an id or a destination as a nested object, or null."""
+    """Encode an id or a destination as a nested object, or null."""
     return encode_structure(value, codec_version(version))
 
 
 Receipt = int | None
-"""The id of a command that asks for a response."""
+"""The id of a command that requests a response."""
 _RESPONSE = write_command(Type.RESPONSE)[:-4]
 """A response without the id of its command at the end."""
 
 
 def response(receipt: Receipt) -> bytes | None:
-    """Return the response to a command that is done; None if the client does not ask for one."""
+    """Return the response to a completed command; None if the client did not request one."""
     return None if receipt is None else _RESPONSE + _i32.pack(receipt)

@@ -1,7 +1,7 @@
-"""The consumers of one OpenWire connection: the messages dispatched to them, and their acknowledgements.
+"""The consumers of one OpenWire connection: their dispatched messages and acknowledgements.
 
-A message that came over OpenWire is dispatched as the bytes in which it came, apart from the number that the
-broker gives it in the message id, and the times at which it came and leaves.
+A message that arrived over OpenWire is dispatched as the same bytes, except for the broker's number in the
+message id, and the times of arrival and departure.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _PART = 64 * 1024
 _MOST_REFUSED = 100
 """The transactions of a paused consumer that are only rolled back; the next one ends its connection."""
 NO_WAIT = -1
-"""The time-out of a pull that takes what is there now."""
+"""The timeout of a pull that does not wait."""
 
 Numbered = dict[int, Delivery]
-"""Deliveries by their numbers among those of the connection, in order."""
+"""Deliveries by their numbers in the connection, in order."""
 
 
 class AckType(IntEnum):
@@ -64,7 +64,7 @@ class AckType(IntEnum):
 
 
 class _Dispatched(NamedTuple):
-    """A delivery that its client has not acknowledged; a composite destination may bring a message twice."""
+    """An unacknowledged delivery; a composite destination may deliver a message twice."""
 
     delivery: Delivery
     message_id: MessageId
@@ -72,10 +72,10 @@ class _Dispatched(NamedTuple):
 
 
 class _LongMessage:
-    """A long message in memory, encoded: consumers that do not read it yet share its one content."""
+    """A long message in memory, encoded once for all consumers that have not read it yet."""
 
     def __init__(self, message: Message, codec: int, blob: bytes, slot: int, at: int, size: int) -> None:
-        self._message = message  # as long as this is there, no other has its id()
+        self._message = message  # while this exists, no other object has its id()
         self._blob = blob
         self._begin, self._end = at + 5, at + 5 + size
         self.slot = slot
@@ -98,7 +98,7 @@ _long_messages: dict[tuple[int, int], weakref.ref[_LongMessage]] = {}
 class OpenWireConsumer(ClientConsumer):
     """One consumer of a client.
 
-    :param numbers: the numbers of the connection's dispatches, by which a client says what it has seen last
+    :param numbers: the numbers of the connection's dispatches; a client reports its last one
     :param large: the bodies that the store keeps in pieces
     """
 
@@ -117,10 +117,10 @@ class OpenWireConsumer(ClientConsumer):
         super().__init__(replies=replies, request=request, on_end=on_end)
         self.consumer_id = consumer_id
         self.pending: dict[int, _Dispatched] = {}
-        """Unacknowledged deliveries by number, in delivery order. A client repeats the number of a message in
-        its acknowledgement, as a part of the message's id."""
+        """Unacknowledged deliveries by number, in delivery order. The acknowledgement of a client contains
+        the number as a part of the message's id."""
         self._by_id: dict[MessageId, list[int]] | None = None
-        """The numbers of each pending message; made when a client names one by a wrong number."""
+        """The numbers of each pending message; built when a client uses a wrong number."""
         self._version = version = wire_format.version
         self._codec = codec_version(version)
         self._most = min(wire_format.max_frame_size, MAX_SIZE)
@@ -164,7 +164,7 @@ class OpenWireConsumer(ClientConsumer):
             self._by_id.setdefault(dispatched.message_id, []).append(number)
 
     def _deliver_large(self, delivery: Delivery, error: StoreError) -> None:
-        """Write a message part by part: its frame around the content, which comes from the store."""
+        """Write a message part by part: its frame around the content from the store."""
         large, body = self._large, body_in_pieces(delivery.message)
         if large is None or body is None:
             self._reject_later(delivery, error)
@@ -196,9 +196,9 @@ class OpenWireConsumer(ClientConsumer):
         size: int,
         content: AsyncIterator[bytes],
     ) -> None:
-        """Write a frame, which has no content, with content of this size."""
+        """Write a frame without content, with content of this size."""
         self._note(number, dispatched)
-        # Behind the message's size is the frame's head, in place of the message's own.
+        # The frame's head follows the message's size, instead of the message's own head.
         at = len(self._heads[delivery.destination])
         found = find_content(frame[:4] + frame[4 + at :], self._codec)
         assert found is not None  # noqa: S101 - it was encoded just now
@@ -218,7 +218,8 @@ class OpenWireConsumer(ClientConsumer):
         tail: bytes,
         whole: Future[None],
     ) -> AsyncIterator[bytes]:
-        """Yield a MESSAGE_DISPATCH. A damaged one is rejected: nothing is written, or the connection ends."""
+        """Yield a MESSAGE_DISPATCH. A damaged message is rejected: nothing is written, or the connection
+        ends."""
         begun = False
         try:
             first = await anext(content, b"")
@@ -227,7 +228,7 @@ class OpenWireConsumer(ClientConsumer):
             async for part in content:
                 yield part
             yield tail
-        except (CorruptMessage, LargeBodyMissing) as error:  # after any other, it comes again
+        except (CorruptMessage, LargeBodyMissing) as error:  # after any other error, it is redelivered
             self.pending.pop(number, None)
             self._by_id = None
             self._reject_later(delivery, error)
@@ -241,9 +242,9 @@ class OpenWireConsumer(ClientConsumer):
     ) -> tuple[int, _Dispatched, bytes]:
         """Return the frame of a delivery, with its number.
 
-        :param message: the delivery's message, or that without its body
-        :param blob: the message, encoded, with the offset ``slot`` of its id's broker sequence
-        :param more: bytes that are put into the frame
+        :param message: the delivery's message, or its copy without the body
+        :param blob: the encoded message, with the offset ``slot`` of its id's broker sequence
+        :param more: additional bytes for the frame
         """
         destination, codec = delivery.destination, self._codec
         head = self._heads.get(destination)
@@ -254,7 +255,7 @@ class OpenWireConsumer(ClientConsumer):
             head = self._heads[destination] = _DISPATCH_HEAD + self._consumer + named + b"\1"
         size = len(head) + len(blob) + more
         if size > self._most:
-            raise MessageTooLarge(size, self._most, "the client's connection takes no larger frames")
+            raise MessageTooLarge(size, self._most, "the client's connection accepts no larger frames")
         number = next(self._numbers)
         count = message.redelivery_counter or (1 if delivery.redelivered else 0)
         assert message.message_id is not None  # noqa: S101 - a message of the broker has one
@@ -265,13 +266,13 @@ class OpenWireConsumer(ClientConsumer):
         self._write_nothing()
 
     def _write_nothing(self) -> None:
-        """Write the end of a browser's messages, or of a pull that has found nothing."""
+        """Write the end of a browser's messages, or of an empty pull."""
         self._output.write(write_command(Type.MESSAGE_DISPATCH, self._version, consumer_id=self.consumer_id))
 
     # Pulling
 
     def pull(self, timeout_ms: int) -> None:
-        """Deliver one message, or nothing after this time; 0 waits for ever."""
+        """Deliver one message, or nothing after this time; 0 waits forever."""
         self._end_pull()
         self.subscription.pull(1)
         if self.request.browser:
@@ -302,7 +303,7 @@ class OpenWireConsumer(ClientConsumer):
     ) -> Numbered:
         """Return the deliveries that an acknowledgement covers, in order; none if it does not match any.
 
-        :param first: where the range begins; None is the first that is pending
+        :param first: the beginning of the range; None means the first pending delivery
         """
         pending = self.pending
         end = self._number_of(last, destination)
@@ -329,16 +330,16 @@ class OpenWireConsumer(ClientConsumer):
         return bool(self._numbers_of(message_id))
 
     def has_paused(self) -> bool:
-        """Note a transaction with messages of an earlier connection.
+        """Record a transaction with messages of an earlier connection.
 
-        Return whether its client may yet forget them. It reconnects without a prefetch, and changes that once
-        it has forgotten. When the connection ends before, it never does.
+        Return whether its client may still forget them. It reconnects without a prefetch, and sets one after
+        it has forgotten. If the connection ends before that, it never does.
         """
         self._refused += 1
         return self.subscription.prefetch == 0 and self._refused <= _MOST_REFUSED
 
     def _number_of(self, message_id: MessageId, destination: Destination | None) -> int | None:
-        """Return the number of the delivery with this id: the one from the destination, if there is one."""
+        """Return the number of the delivery with this id, preferably from the destination."""
         number = message_id.broker_sequence
         found = self.pending.get(number)
         if found is not None and found.message_id == message_id:
@@ -358,15 +359,15 @@ class OpenWireConsumer(ClientConsumer):
     def carry_out(
         self, kind: AckType, found: Numbered, *, is_transacted: bool, cause: str | None
     ) -> Future[None] | None:
-        """Carry out an acknowledgement at once; returns the future of what has to be written.
+        """Carry out an acknowledgement immediately; return the future of its write.
 
-        :param is_transacted: whether a transaction has sent it, which may not contain its kind
-        :param cause: why the client could not consume them
-        :raises TransactionError: it may not be sent by a transaction
+        :param is_transacted: whether it is part of a transaction, which may not contain its kind
+        :param cause: the reason why the client could not consume the messages
+        :raises TransactionError: it may not be part of a transaction
         """
         subscription, deliveries = self.subscription, [*found.values()]
         if kind is AckType.REDELIVERED:
-            return None  # the client consumes them again
+            return None  # the client will consume them again
         if kind is AckType.DELIVERED:
             subscription.extend(deliveries)
             return None
@@ -380,7 +381,7 @@ class OpenWireConsumer(ClientConsumer):
         return subscription.acknowledge(deliveries)
 
     def settled(self, numbers: Numbered) -> None:
-        """Forget deliveries: their acknowledgement is final."""
+        """Forget deliveries whose acknowledgement is final."""
         for number in numbers:
             one = self.pending.pop(number, None)
             if one is not None and self._by_id is not None:
@@ -390,10 +391,10 @@ class OpenWireConsumer(ClientConsumer):
                     del self._by_id[one.message_id]
 
     def close(self, last_seen: int | None = None, *, has_left: bool = False) -> None:
-        """Return to the broker the deliveries that the client has not acknowledged.
+        """Return the unacknowledged deliveries to the broker.
 
         :param last_seen: the number of the last delivery that the client has looked at; None if unknown
-        :param has_left: whether the client has ended it, or its connection
+        :param has_left: whether the client has ended the consumer or its connection
         """
         self._end_pull()
         unseen = set()
@@ -405,8 +406,8 @@ class OpenWireConsumer(ClientConsumer):
 
 
 def covers_more(found: Numbered, count: int) -> bool:
-    """Return whether a range has more messages than its client has counted.
+    """Return whether a range has more messages than its client counted.
 
-    It then consumes them in another order: a client that sorts by priority does so ordinarily.
+    The client then consumes in another order, for example by priority.
     """
     return len(found) > count and len({one.message.priority for one in found.values()}) == 1

@@ -29,13 +29,13 @@ _EXCEPTIONS: tuple[tuple[type[BaseException], str], ...] = (
     (TransactionError, "javax.jms.TransactionRolledBackException"),
 )
 _XA = "javax.transaction.xa.XAException"
-# What a client reads of an XAException is its message, and in that this.
+# A client reads this code from the message of an XAException.
 _XA_CODE = " xaErrorCode:"
 _NOT_KNOWN, _ROLLED_BACK, _RESOURCE_ERROR = -4, 100, -3
 
 
 class BranchFailed(TransactionError):
-    """A command for a distributed transaction that has failed."""
+    """A command for a distributed transaction failed."""
 
     def __init__(self, xid: XATransactionId, cause: BaseException) -> None:
         code = _RESOURCE_ERROR
@@ -47,21 +47,23 @@ class BranchFailed(TransactionError):
 
 
 class FromEarlierConnection(ProtocolError):
-    """An acknowledgement of messages that an earlier connection brought: the client has to reconnect.
+    """An acknowledgement of messages of an earlier connection, after which the client must reconnect.
 
-    In a local transaction it ends the connection when the client commits, without an answer: on ``failover:``
-    it then takes the commit for one in doubt, and rolls back.
+    In a local transaction it ends the connection at the commit, without an answer. On ``failover:`` the
+    client then treats the commit's outcome as unknown, and rolls back.
     """
 
     def __init__(self) -> None:
-        refused = "an acknowledgement has messages of an earlier connection; reconnect to get all again"
+        refused = (
+            "an acknowledgement has messages of an earlier connection; reconnect to get all messages again"
+        )
         super().__init__(refused, fatal=True)
 
 
 def throwable(error: BaseException, text: str) -> Throwable:
     """Return the exception that a client throws.
 
-    :param text: what the client may know of the error
+    :param text: the description for the client
     """
     if isinstance(error, BranchFailed):
         return Throwable(_XA, text)

@@ -1,4 +1,4 @@
-"""Frames of OpenWire in a stream of bytes, and the agreement on the wire format that begins a connection."""
+"""Frames of OpenWire in a stream of bytes, and the negotiation of the wire format."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ _LAYOUT = Struct(">B8si?i")
 _LAYOUT_EMPTY = Struct(">B8si?")
 _MOST_PROPERTIES = 64
 _MOST_PROPERTY_BYTES = 512
-"""In a property's name or value; both limits are those of ActiveMQ 6.3, and values are not nested, either."""
+"""The most bytes of a property's name or value. Both limits are ActiveMQ 6.3's, which does not nest values
+either."""
 _FIRST_DELAY_MS = 10_000
 _MOST_AROUND = 1024 * 1024
-"""The most bytes in front of content that is read part by part, and behind it."""
+"""The most bytes in front of and behind content that is read part by part."""
 
 
 class LargeHead(bytes):
-    """The beginning of a message whose content follows part by part: its frame up to the content."""
+    """The frame of a large message up to its content, which follows part by part."""
 
 
 class ContentPart(bytes):
@@ -40,11 +41,11 @@ class ContentPart(bytes):
 
 
 class MessageTail(bytes):
-    """The end of that message: what follows its content."""
+    """The end of that message, behind its content."""
 
 
 class OpenWireFrameReader(FrameBuffer):
-    """An incremental parser of frames: four bytes of size, and so many bytes.
+    """An incremental parser of frames: four bytes of size, then the content.
 
     :param limit: the most bytes of a frame
     """
@@ -53,18 +54,18 @@ class OpenWireFrameReader(FrameBuffer):
         super().__init__()
         self.limit = limit
         self._wanted = 4
-        """Bytes of ``_partial`` without which there is no frame."""
+        """The minimum bytes of ``_partial`` for a frame."""
         self._large = self._codec = 0
         self._left: int | None = None
-        """The bytes that are still to come of content that is read part by part."""
+        """The outstanding bytes of content that is read part by part."""
         self._tail = 0
         """The bytes of the message after that."""
 
     def allow(self, limit: int, large: int = 0, codec: int = 0) -> None:
         """Change the limit, between two frames.
 
-        :param large: the bytes of content from which on it is read part by part, unless it is there at once;
-            0 is never
+        :param large: content of this size or more is read part by part, unless it has already arrived; 0
+            means never
         :param codec: the version of messages
         """
         self.limit, self._large, self._codec = limit, large, codec
@@ -72,9 +73,9 @@ class OpenWireFrameReader(FrameBuffer):
     def read(self) -> bytes | None:
         """Return the next complete frame, with its size; None if there is none yet.
 
-        Of a large message it returns a :class:`LargeHead`, parts of its content, and its tail.
+        For a large message it returns a :class:`LargeHead`, parts of its content, and its tail.
 
-        :raises ProtocolError: its size is not one, or over the limit
+        :raises ProtocolError: the size is invalid, or over the limit
         """
         if self._partial:
             if len(self._partial) < self._wanted:
@@ -85,7 +86,7 @@ class OpenWireFrameReader(FrameBuffer):
         data, at = self._data, self._at
         available = len(data) - at
         if not available:
-            self._data, self._at = b"", 0  # what was read is not kept for a client that sends nothing more
+            self._data, self._at = b"", 0  # do not keep read bytes for a client that sends nothing more
             return None
         if available < 4:
             self._wanted = 4
@@ -94,8 +95,8 @@ class OpenWireFrameReader(FrameBuffer):
         (size,) = _i32.unpack_from(data, at)
         if not 1 <= size <= self.limit:
             raise ProtocolError(
-                f"Frame size of {size} bytes is not between 1 and {self.limit}, the limit of this connection;"
-                " send less at once, or have max_frame_size raised",
+                f"Frame size of {size} bytes is not between 1 and {self.limit}, the limit of this "
+                "connection; send smaller messages, or ask the administrator to raise max_frame_size",
                 fatal=True,
             )
         size += 4
@@ -109,7 +110,7 @@ class OpenWireFrameReader(FrameBuffer):
         return data[at : at + size]
 
     def _read_large(self, size: int) -> LargeHead | None:
-        """Return the head of a large message; None if this is another frame, or its head is not complete."""
+        """Return the head of a large message; None if this is another frame, or its head is incomplete."""
         data = self._data[self._at :]
         is_message = len(data) < 5 or FIRST_MESSAGE <= data[4] <= LAST_MESSAGE
         found = find_content(data, self._codec) if is_message else None
@@ -149,10 +150,10 @@ class OpenWireFrameReader(FrameBuffer):
         return MessageTail(data[at : at + self._tail])
 
     def read_many(self, read: Callable[[bytes, int], tuple[T, int]]) -> T:
-        """Have several frames read at once.
+        """Read several frames together.
 
-        :param read: is passed the bytes that are there and the offset of the next frame; returns what it has
-            read, and the offset of the end of that
+        :param read: gets the available bytes and the offset of the next frame; returns its result and the end
+            offset
         """
         found, self._at = read(self._data, self._at)
         return found
@@ -160,10 +161,10 @@ class OpenWireFrameReader(FrameBuffer):
 
 @dataclass(frozen=True, slots=True)
 class WireFormat:
-    """The wire format that broker and client have agreed on.
+    """The negotiated wire format of broker and client.
 
-    Encoding is loose, nothing is cached, and exceptions have no stack traces: the broker offers no more,
-    and clients use what both sides offer.
+    Encoding is loose, nothing is cached, and exceptions have no stack traces, because the broker offers no
+    more, and clients use only common features.
     """
 
     version: int
@@ -200,10 +201,7 @@ def wire_format_info(max_frame_size: int, inactivity_ms: int, provider_version: 
 
 
 def begins_openwire(data: bytes) -> bool | None:
-    """Return whether the first bytes of a client are those of an OpenWire client.
-
-    None if they are too few.
-    """
+    """Return whether the first bytes of a client are OpenWire; None if there are too few."""
     if not data:
         return None
     if data[0]:  # the size of WIRE_FORMAT_INFO is far below 16 MB
@@ -215,9 +213,9 @@ def begins_openwire(data: bytes) -> bool | None:
 
 
 def agree(frame: bytes, max_frame_size: int, inactivity_ms: int) -> WireFormat:
-    """Return the agreement that a client's first frame makes.
+    """Return the wire format negotiated with a client's first frame.
 
-    :raises ProtocolError: it is not the offer of an OpenWire client, or of one that is too old
+    :raises ProtocolError: it is not the offer of an OpenWire client, or the client is too old
     """
     if frame[4] != Type.WIRE_FORMAT_INFO:
         raise ProtocolError(f"the first command must be WIRE_FORMAT_INFO, not {frame[4]}", fatal=True)

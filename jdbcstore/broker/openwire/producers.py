@@ -1,4 +1,4 @@
-"""The producers of one OpenWire connection: their windows, and what they may repeat after a reconnect."""
+"""The producers of one OpenWire connection: their windows, and repeated messages after a reconnect."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from jdbcstore.message.message import Message
 
 _MOST_PRODUCERS = 10_000
 _MESSAGE_SIZE = 1024
-"""Bytes that ActiveMQ counts for a message beside its content, in a producer's window."""
+"""Bytes that ActiveMQ adds to the content of a message in a producer's window."""
 _i32 = Struct(">i").pack
 
 
 class Producers:
-    """The producers that a client has made, and not removed yet."""
+    """The open producers of a client."""
 
     def __init__(self, directory: ClientDirectory) -> None:
         self.windows: dict[ProducerId, bytes] = {}
-        """Of each producer, a ProducerAck without the size at its end; empty if it does not wait for one."""
+        """For each producer, a ProducerAck without the size at its end; empty if the producer does not wait
+        for it."""
         self.stored: dict[ProducerId, int] = {}
-        """Of producers that may repeat what they sent before they reconnected, the last stored number."""
+        """The last stored number of each producer that may repeat messages after a reconnect."""
         self._directory = directory
 
     def add(self, command: Command, version: int, connection_id: str) -> None:
@@ -47,7 +48,7 @@ class Producers:
             )
 
     def remove(self, producer_id: ProducerId, connection_id: str) -> None:
-        """Remove a producer; does nothing if it is not known."""
+        """Remove a producer; do nothing if it is unknown."""
         self.windows.pop(producer_id, None)
         self.stored.pop(producer_id, None)
         self._directory.remove_producer(connection_id, producer_id)
@@ -59,20 +60,20 @@ class Producers:
                 self.remove(producer_id, connection_id)
 
     def clear(self) -> None:
-        """Forget all: the client's connection has ended."""
+        """Forget all producers, because the client's connection has ended."""
         self.windows.clear()
         self.stored.clear()
 
 
 def is_of(member: ConsumerId | ProducerId, session: SessionId) -> bool:
-    """Return whether a consumer or a producer is of a JMS session."""
+    """Return whether a consumer or a producer belongs to a JMS session."""
     return member.session_id == session.value and member.connection_id == session.connection_id
 
 
 def acknowledgement(head: bytes, message: Message) -> bytes:
-    """Return the ProducerAck for a message, with its size as ActiveMQ's producers count it in their windows.
+    """Return the ProducerAck for a message, with its size as counted by ActiveMQ's producers.
 
-    :param head: of the producer, from :attr:`Producers.windows`
+    :param head: the producer's bytes from :attr:`Producers.windows`
     """
     properties = message._source.marshalled_properties if message._source is not None else None
     return head + _i32(_MESSAGE_SIZE + message.body_size + len(properties or b""))

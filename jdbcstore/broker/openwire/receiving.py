@@ -1,4 +1,4 @@
-"""Large messages that an OpenWire client sends: their content goes into the store piece by piece."""
+"""Large messages from an OpenWire client, whose content goes into the store piece by piece."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _i32 = Struct(">i")
 
 
 class MessageReceiver:
-    """The large message that one client is sending. The client is not read while the store is behind.
+    """The large message of one client. The client is not read while the store is behind.
 
-    :param check: raises if a client may not send to a destination: then nothing is stored
+    :param check: raises if the client may not send to a destination; nothing is then stored
     :param then: called with each message, which is stored except for its row
-    :param refuse: called with a message that may not be sent, without its body, and the reason
+    :param refuse: called with a rejected message, without its body, and the reason
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class MessageReceiver:
         self._then = then
         self._refuse = refuse
         self._refusal: Exception | None = None
-        """Why the message may not be sent; its content is ignored."""
+        """The reason why the message is rejected; its content is ignored."""
         self._head = b""
         self._upload: BodyUpload | None = None
         self._text: ToText | None = None
-        """Counts the bytes of a string in UTF-8; None if it is none, or not a valid one."""
+        """Counts the bytes of a string in UTF-8; None if the body is not a valid string."""
 
     def take(self, frame: bytes, now_ms: int, codec: int) -> None:
         """Take the head of a message, a part of its content, or its tail.
 
-        :raises ProtocolError: the message is damaged; nothing after it counts
+        :raises ProtocolError: the message is damaged; the rest of the input is ignored
         """
         if isinstance(frame, LargeHead):
             self._begin(frame, codec)
@@ -89,7 +89,7 @@ class MessageReceiver:
         self._length = WithoutLength()
 
     def end(self) -> None:
-        """Write nothing more: the client has ended."""
+        """Stop writing, because the client has ended."""
         if self._upload is not None:
             self._upload.abandon()
             self._upload = None
@@ -102,13 +102,13 @@ class MessageReceiver:
                 self._text = None
 
     def _text_size(self) -> int:
-        """Return the bytes of the string in UTF-8; -1 if it is none, or not a valid one."""
+        """Return the bytes of the string in UTF-8; -1 if the body is not a valid string."""
         if self._text is None:
             return -1
         try:
             self._length.end()
             self._text.end()
-        except Malformed:  # its length is wrong, or its last character is cut off
+        except Malformed:  # its length is wrong, or its last character is truncated
             return -1
         return self._text.size
 

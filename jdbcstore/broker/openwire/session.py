@@ -1,6 +1,6 @@
-"""One OpenWire client's session: the commands that it sends, and the replies to them.
+"""One OpenWire client's session: its commands and the replies.
 
-The login, new consumers and the deletion of a durable subscription hold up the frames behind them. Sends,
+The login, new consumers and the deletion of a durable subscription delay the frames behind them. Sends,
 acknowledgements and commits do not: each is answered when it is durable.
 """
 
@@ -51,23 +51,23 @@ from jdbcstore.message.openwire._passing_cy import with_broker_in_time
 from jdbcstore.message.openwire.pieces import LargeBody
 
 _BEFORE_LOGIN = 32 * 1024
-"""The most bytes of a frame of a client that has not logged in."""
+"""The most bytes of a frame before the login."""
 _NOT_OPEN = "the connection is not open; begin with CONNECTION_INFO"
 _XA_OK, _XA_RDONLY = 0, 3
 _ADD, _REMOVE = 0, 1
 
 
 class OpenWireSession:
-    """The commands of one OpenWire client. As in ActiveMQ it goes on after errors that are not fatal."""
+    """The commands of one OpenWire client. As in ActiveMQ it continues after errors that are not fatal."""
 
     heart_beat: ClassVar[bytes] = write_command(Type.KEEP_ALIVE_INFO)
-    # As in ActiveMQ: a JMS client gives its listener the end of the connection for the reason otherwise.
+    # As in ActiveMQ, because a JMS client would otherwise report the end of the connection as the reason.
     refusal_delay: ClassVar[float] = 2.0
 
     def __init__(self, connection: ClientConnection) -> None:
         self.reader = OpenWireFrameReader(_BEFORE_LOGIN)
         self.sent = 0
-        """The number of messages that the client has sent."""
+        """The number of messages from the client."""
         self._connection = connection
         self._service = connection.service
         self._broker = connection.service.broker
@@ -96,7 +96,7 @@ class OpenWireSession:
         self._reset()
 
     def _reset(self) -> None:
-        """Begin without consumers and transactions, of advisories either."""
+        """Begin without consumers, transactions and advisories."""
         connection, url = self._connection, ""
         if connection.local_address is not None:
             host, port = connection.local_address
@@ -115,7 +115,7 @@ class OpenWireSession:
     def _open(self, *, reconnects: bool) -> None:
         """Begin without consumers and transactions.
 
-        :param reconnects: whether the client goes on after a failover
+        :param reconnects: whether the client continues after a failover
         """
         self._reconnects = reconnects
         self._transactions = OpenWireTransactions(self._broker, self._connection.connection_id)
@@ -130,7 +130,7 @@ class OpenWireSession:
         )
 
     def greeting(self) -> bytes:
-        """Return the broker's offer, first of all: a client that is refused has to understand why."""
+        """Return the broker's offer, which comes first so that a rejected client understands the reason."""
         return wire_format_info(self._config.max_frame_size, self._inactivity_ms, self._service.server)
 
     def handle(self, frame: bytes) -> None:
@@ -163,21 +163,21 @@ class OpenWireSession:
             self._connection.fail(error, receipt)
 
     def _is_allowed_before(self, command: Command) -> bool:
-        """Return whether a client may send this while its connection is not open."""
+        """Return whether a client may send this command before its connection is open."""
         if command.type is Type.REMOVE_INFO and self._access.principal is not None:
-            return isinstance(command["object_id"], ConnectionId)  # it has ended its connection already
+            return isinstance(command["object_id"], ConnectionId)  # it has already ended its connection
         return command.type in _BEFORE
 
     def pause(self) -> None:
-        """Have nothing delivered: the client does not read its socket."""
+        """Pause deliveries, because the client does not read its socket."""
         self._consumers.pause()
 
     def resume(self) -> None:
-        """Have messages delivered again."""
+        """Resume deliveries."""
         self._consumers.resume()
 
     def release(self) -> None:
-        """Roll back what is open, and return the deliveries that the client has not acknowledged."""
+        """Roll back open transactions, and return unacknowledged deliveries."""
         self._advisories.close_watch()
         if self._receiver is not None:
             self._receiver.end()
@@ -220,7 +220,7 @@ class OpenWireSession:
 
     def _connect(self, command: Command, receipt: Receipt) -> None:
         if self._is_open:
-            raise ProtocolError("the connection is open already; use another one")
+            raise ProtocolError("the connection is already open; use another one")
         connection_id = command["connection_id"].value
         if not connection_id:
             raise ProtocolError("the connection id is empty", fatal=True)
@@ -333,7 +333,7 @@ class OpenWireSession:
         producer_id = message.producer_id
         if answer is None and producer_id is not None and (head := producers.windows.get(producer_id)):
             answer = acknowledgement(head, message)
-        # What a client repeats after it reconnected may have been stored before.
+        # A message that a client repeats after a reconnect may already be stored.
         if producers.stored and message_id.producer_sequence <= producers.stored.get(
             message_id.producer_id, -1
         ):
@@ -366,7 +366,7 @@ class OpenWireSession:
         self._answer(receipt)
 
     def _log_out(self) -> None:
-        """End everything of the client's connection but the socket, on which it may open another one."""
+        """End the client's connection, but keep the socket, on which it may open another one."""
         self._connection.release()
         self._is_open = False
         self._producers.clear()
@@ -376,11 +376,13 @@ class OpenWireSession:
     def _unsubscribe(self, command: Command, receipt: Receipt) -> None:
         client_id = self._access.client_id
         if client_id is None:
-            raise ProtocolError("a durable subscription belongs to a client id; set that of the connection")
+            raise ProtocolError(
+                "a durable subscription needs a client id; set the client id of the connection"
+            )
         if command["client_id"] not in (None, client_id):
             raise InvalidDestination(
-                f"the subscription belongs to the client id {command['client_id']!r}; a connection with"
-                " that id may remove it, or an administrator"
+                f"the subscription belongs to the client id {command['client_id']!r}; only a connection "
+                "with that id or an administrator may remove it"
             )
         done = self._broker.unsubscribe(client_id, command["subscription_name"])
         self._replies.wait_for(done, lambda _: self._answer(receipt), receipt)
@@ -398,7 +400,7 @@ class OpenWireSession:
             access.writable.discard(destination)
             self._broker.delete_temporary(destination, self._connection.connection_id)
         elif operation == _ADD:
-            access.check_may_write(destination)  # it is created when it is used
+            access.check_may_write(destination)  # it is created at its first use
         else:
             access.check_may_delete(destination)
             access.writable.discard(destination)
@@ -419,7 +421,7 @@ class OpenWireSession:
         try:
             execute(self, name, receipt)
         except FromEarlierConnection as error:
-            self._connection.fail(error)  # no answer: the transaction is in doubt for the client
+            self._connection.fail(error)  # no answer: the outcome is unknown to the client
 
     def _begin(self, name: TransactionId, receipt: Receipt) -> None:
         self._transactions.begin(name)
@@ -456,7 +458,7 @@ class OpenWireSession:
 
 
 _BEFORE = (Type.CONNECTION_INFO, Type.CONNECTION_CONTROL, Type.KEEP_ALIVE_INFO, Type.SHUTDOWN_INFO)
-"""Commands of a client that has not logged in; a ``failover:`` client begins with a ConnectionControl."""
+"""Commands before the login; a ``failover:`` client begins with a ConnectionControl."""
 
 _COMMANDS: dict[Type, Callable[[OpenWireSession, Command, Receipt], None]] = {
     Type.CONNECTION_INFO: OpenWireSession._connect,
@@ -485,5 +487,5 @@ _OPERATIONS: dict[int, Callable[[OpenWireSession, Any, Receipt], None]] = {
     6: OpenWireSession._rollback,
     7: OpenWireSession._end_work,
 }
-"""Begin, prepare, commit in one phase or two, roll back, recover, forget, end. As in ActiveMQ, to forget a
-branch is to roll it back."""
+"""Begin, prepare, commit in one phase or two, roll back, recover, forget, end. As in ActiveMQ, forgetting a
+branch rolls it back."""

@@ -1,4 +1,4 @@
-"""The open consumers of one OpenWire connection: how they begin, acknowledge, and end."""
+"""The open consumers of one OpenWire connection: their beginning, acknowledgements and end."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, LocalTransactionId, SessionId, TransactionId
 
 _QUEUE_PREFETCHES = {False: (1000,), True: (500,)}
-"""Prefetches that clients send if none was chosen, for consumers and for browsers."""
+"""Default prefetches of clients, for consumers and for browsers."""
 _TOPIC_PREFETCHES = {False: (32766,), True: (100, 1000)}
-"""The same for subscribers of topics, and durable ones."""
+"""The same for subscribers of topics, and for durable ones."""
 _ACK_TYPES = {int(kind): kind for kind in AckType}
 _RANGES = (AckType.STANDARD, AckType.POISON)
 _FINAL = (AckType.STANDARD, AckType.INDIVIDUAL, AckType.UNMATCHED)
@@ -32,10 +32,10 @@ _FINAL = (AckType.STANDARD, AckType.INDIVIDUAL, AckType.UNMATCHED)
 
 
 class OpenWireConsumers:
-    """The consumers of a client's connection, in the order in which they began.
+    """The consumers of a client's connection, in the order of their beginning.
 
     :param numbers: the numbers of the dispatches on this socket
-    :param reconnects: whether the client goes on after a failover
+    :param reconnects: whether the client continues after a failover
     """
 
     def __init__(
@@ -63,20 +63,20 @@ class OpenWireConsumers:
         self._acknowledgements = AcknowledgementReader(wire_format.version)
         self._consumers: dict[ConsumerId, OpenWireConsumer] = {}
         self._acknowledging: Future[None] | None = None
-        """The acknowledgement that is being stored, the last one if there are several."""
+        """The last acknowledgement that is being stored."""
 
     def pause(self) -> None:
-        """Have nothing delivered: the client does not read its socket."""
+        """Pause deliveries, because the client does not read its socket."""
         for consumer in self._consumers.values():
             consumer.subscription.pause()
 
     def resume(self) -> None:
-        """Have messages delivered again."""
+        """Resume deliveries."""
         for consumer in [*self._consumers.values()]:
             consumer.subscription.resume()
 
     def release(self) -> None:
-        """Return the deliveries that the client has not acknowledged: its connection has ended."""
+        """Return unacknowledged deliveries, because the connection has ended."""
         consumers, self._consumers = self._consumers, {}
         for consumer in consumers.values():
             consumer.close(has_left=self._connection.has_left)
@@ -103,7 +103,7 @@ class OpenWireConsumers:
             self._advisories.add(consumer_id, destination)
             return
         if command["browser"] and self._acknowledging is not None and not self._acknowledging.done():
-            # What the client has acknowledged before is not shown to it.
+            # A browser does not show messages that the client has already acknowledged.
             self._replies.wait_for(self._acknowledging, lambda _: self.add(command, receipt), receipt)
             return
         request = self._request(command, destination)
@@ -125,7 +125,9 @@ class OpenWireConsumers:
         if name is not None and not destination.is_topic:
             raise InvalidDestination(f"{destination} is a queue: only topics have durable subscriptions")
         if name is not None and client_id is None:
-            raise ProtocolError("a durable subscription belongs to a client id; set that of the connection")
+            raise ProtocolError(
+                "a durable subscription needs a client id; set the client id of the connection"
+            )
         if browser and destination.is_topic:
             raise InvalidDestination(f"only queues can be browsed, and {destination} is a topic")
         defaults = _TOPIC_PREFETCHES if destination.is_topic else _QUEUE_PREFETCHES
@@ -147,7 +149,7 @@ class OpenWireConsumers:
 
     def _subscribed(self, consumer: OpenWireConsumer, receipt: Receipt) -> None:
         self._consumers[consumer.consumer_id] = consumer
-        if consumer.request.prefetch and not consumer.subscription.prefetch:  # the client has to pull
+        if consumer.request.prefetch and not consumer.subscription.prefetch:  # the client must pull
             self._write_control(consumer, prefetch=0)
         self._log(consumer, "subscribes to")
         self._answer(receipt)
@@ -180,9 +182,9 @@ class OpenWireConsumers:
     # Acknowledging.
 
     def acknowledge(self, frame: bytes) -> None:
-        """Carry out an acknowledgement, with those like it that come next.
+        """Carry out an acknowledgement, and the following ones like it.
 
-        :raises ProtocolError: it is damaged; nothing after it counts
+        :raises ProtocolError: it is damaged; the rest of the input is ignored
         """
         acknowledgement = self._acknowledgements.read(frame)
         name = acknowledgement.transaction_id
@@ -192,7 +194,7 @@ class OpenWireConsumers:
         except Exception as error:
             if name is not None:
                 self._transactions.fail(name, error)
-            # Before its commit is on the way the client could commit on the next connection, without this.
+            # Otherwise the client could commit on the next connection before this commit is on its way.
             awaits_end = isinstance(error, FromEarlierConnection) and isinstance(name, LocalTransactionId)
             if receipt is not None or not awaits_end:
                 self._connection.fail(error, receipt)
@@ -206,7 +208,7 @@ class OpenWireConsumers:
     def _acknowledge(
         self, sent: Acknowledgement, name: TransactionId | None, frame: bytes
     ) -> Future[None] | None:
-        """Return the future of what has to be written, which several may have in common."""
+        """Return the future of the write, which several acknowledgements may share."""
         kind, consumer, last = _ACK_TYPES.get(sent.ack_type), self._consumers.get(sent.consumer_id), sent.last
         if kind is None:
             raise ProtocolError(f"{sent.ack_type} is not a type of acknowledgement")
@@ -230,7 +232,8 @@ class OpenWireConsumers:
     def _check_unmatched(
         self, kind: AckType, consumer: OpenWireConsumer | None, sent: Acknowledgement
     ) -> None:
-        """Ignore one of an earlier connection, as its messages are delivered again; or an advisory's.
+        """Ignore an acknowledgement of an earlier connection, whose messages are delivered again, or of an
+        advisory.
 
         :raises StoreError: it may not be ignored
         """
@@ -242,12 +245,12 @@ class OpenWireConsumers:
                 unmatched = f"Unmatched acknowledge: {sent.last} is not pending with this consumer"
                 raise TransactionError(unmatched)
             return
-        # After a failover a client redelivers to itself what earlier connections have brought, before, beside
-        # and between what this one brings. When it rejects all of these, it does not say which they are. If
-        # they stayed pending, the next range that covers one of them would acknowledge it unconsumed. When it
-        # cannot commit them, it redelivers them to itself for ever. It forgets them when it reconnects.
+        # After a failover a client redelivers messages of earlier connections to itself, mixed with messages
+        # of this connection. When it rejects all of these, it does not name them. If they stayed pending, the
+        # next range that covers one of them would acknowledge it unconsumed. When it cannot commit them, it
+        # redelivers them to itself forever. It forgets them when it reconnects.
         if is_transacted and consumer.has_paused():
-            raise TransactionError(f"{sent.last} is of an earlier connection, which has lost the delivery")
+            raise TransactionError(f"{sent.last} belongs to an earlier connection, which lost the delivery")
         ends = [message_id for message_id in (sent.first, sent.last) if message_id is not None]
         if is_transacted or (kind in _RANGES and any(map(consumer.has, ends))):
             raise FromEarlierConnection
@@ -255,9 +258,9 @@ class OpenWireConsumers:
     # The end.
 
     def remove(self, consumer_id: ConsumerId, last_seen: int) -> None:
-        """Close a consumer; does nothing if it is not known.
+        """Close a consumer; do nothing if it is unknown.
 
-        :param last_seen: the number of the last delivery that the client has looked at; -2 if it is unknown
+        :param last_seen: the number of the last delivery that the client has looked at; -2 if unknown
         """
         self._advisories.remove(consumer_id)
         consumer = self._consumers.get(consumer_id)
@@ -271,7 +274,7 @@ class OpenWireConsumers:
                 self.remove(consumer_id, last_seen)
 
     def remove_all(self, last_seen: int) -> None:
-        """Close all consumers: the client says so, and its connection ends."""
+        """Close all consumers, because the client ends its connection."""
         for consumer_id in [*self._consumers]:
             self.remove(consumer_id, last_seen)
 

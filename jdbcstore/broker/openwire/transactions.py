@@ -1,4 +1,4 @@
-"""The transactions of one OpenWire connection: local ones, and branches of distributed ones."""
+"""The transactions of one OpenWire connection: local transactions, and branches of distributed ones."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ _Result = TypeVar("_Result")
 class OpenWireTransactions(ClientTransactions[TransactionId, OpenWireConsumer, Numbered]):
     """Begins transactions, adds sends and acknowledgements to them, and ends them.
 
-    :raises TransactionError: from each method: there is no such transaction; a branch's has JTA's code
+    :raises TransactionError: from each method: there is no such transaction; the error of a branch has JTA's
+        code
     """
 
     def __init__(self, broker: Broker, connection_id: str) -> None:
         super().__init__(broker, connection_id)
         self._prepared: dict[TransactionId, ClientTransaction[OpenWireConsumer, Numbered]] = {}
-        """Transactions that this connection has prepared: its consumers keep the deliveries until the end."""
+        """Transactions prepared by this connection; its consumers keep the deliveries until the end."""
 
     def begin(self, name: TransactionId) -> None:
-        """Begin it; does nothing if it is open, since a client that has reconnected repeats itself."""
+        """Begin a transaction; do nothing if it is open, because a client repeats the command after a
+        reconnect."""
         if name in self._open:
             return
         try:
@@ -42,7 +44,7 @@ class OpenWireTransactions(ClientTransactions[TransactionId, OpenWireConsumer, N
         self._acknowledge(name, consumer, acked, [*acked.values()])
 
     def commit(self, name: TransactionId) -> Future[None]:
-        """Return a future that completes once it is durable, in one phase or as the second one."""
+        """Commit in one phase, or in the second one; return a future that completes when it is durable."""
         if name not in self._open and isinstance(name, XATransactionId):
             done = self._broker.commit_prepared(name)
             transaction = self._prepared.pop(name, None)
@@ -55,7 +57,8 @@ class OpenWireTransactions(ClientTransactions[TransactionId, OpenWireConsumer, N
         return _translated(name, done)
 
     def prepare(self, name: TransactionId) -> Future[bool]:
-        """Return a future that completes once it is prepared; False if there was nothing to do."""
+        """Prepare; return a future that completes when that is durable, with False if there was nothing to
+        do."""
         transaction = self._take(name)
         done = transaction.broker.prepare()
         self._prepared[name] = transaction
@@ -71,12 +74,12 @@ class OpenWireTransactions(ClientTransactions[TransactionId, OpenWireConsumer, N
         del self._open[name]
         if transaction.failure is not None:
             _check_connection(transaction.failure)
-            refused = f"it is rolled back, because a part of it was refused: {transaction.failure}"
+            refused = f"it is rolled back, because a part of it was rejected: {transaction.failure}"
             raise _failure(name, TransactionError(refused))
         return transaction
 
     def rollback(self, name: TransactionId) -> Future[None]:
-        """Drop the sends. The acknowledged deliveries stay with the client, which consumes them again."""
+        """Drop the sends. Acknowledged deliveries stay with the client, which consumes them again."""
         if name not in self._open and isinstance(name, XATransactionId):
             self._prepared.pop(name, None)
             return _translated(name, self._broker.rollback_prepared(name))
@@ -114,7 +117,7 @@ def _failure(name: TransactionId, error: TransactionError) -> TransactionError:
 
 
 def _translated(name: TransactionId, done: Future[_Result]) -> Future[_Result]:
-    """Return the same future, with the errors of a branch as JTA's clients read them."""
+    """Return the same future, with the errors of a branch in the form for JTA's clients."""
     if not isinstance(name, XATransactionId):
         return done
     result: Future[_Result] = asyncio.get_running_loop().create_future()

@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 
 
 def _is_defect(record: logging.LogRecord) -> bool:
-    """Return whether an error is the server's: requests that are not HTTP could fill the log with secrets."""
+    """Return whether an error is the server's. Others are not logged, because input that is not HTTP may
+    contain secrets."""
     return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
 
 
@@ -27,26 +28,27 @@ log.addFilter(_is_defect)
 
 _CONSOLE = "/console"
 Obstacle = Callable[[], str | None]
-"""Why the broker is not serving; None if it is."""
+"""The reason why the broker is not serving; None if it is."""
 Shortage = Callable[[], Awaitable[str | None]]
-"""Why a broker that serves cannot store what it is sent now; None if it can."""
+"""The reason why a serving broker cannot store messages now; None if it can."""
 MAX_CONNECTIONS = 500
-"""Connections of clients; those beyond it that are idle for the longest time are closed."""
+"""The most connections of clients; beyond it, the longest idle connections are closed."""
 _IDLE_TIMEOUT = 30.0
 _MOST_UNSENT = 128 * 1024 * 1024
-"""Bytes of answers that clients do not read; beyond it, those that have read nothing for the longest time are
+"""The most unread bytes of answers; beyond it, the clients without progress for the longest time are
 dropped."""
 
 
 class HealthServer:
-    """``/live`` is 200 while the event loop runs; ``/ready`` while the broker serves and its store can be
-    written, else 503 and why.
+    """``/live`` is 200 while the event loop runs. ``/ready`` is 200 while the broker serves and its store is
+    writable, otherwise 503 with the reason.
 
-    A slave is alive and not ready: a load balancer finds the master, and no supervisor restarts the slave.
+    A slave is live but not ready, so a load balancer finds the master, and a supervisor does not restart the
+    slave.
 
-    :param parts: further applications, by the paths that they are mounted under
-    :param idle_timeout: the seconds in which a request has to arrive on a connection, up to its body, and in
-        which something of its answer has to be read
+    :param parts: further applications, by their paths
+    :param idle_timeout: the seconds in which a request must arrive on a connection, up to its body, and in
+        which a part of its answer must be read
     """
 
     def __init__(
@@ -60,11 +62,11 @@ class HealthServer:
     ) -> None:
         self._idle_timeout = idle_timeout
         self._idle_since: dict[object, float] = {}
-        """The connections, as of the last look at all of them."""
+        """The connections at the last check."""
         self._busy: set[object] = set()
         """The connections whose request is being answered."""
         self._unsent: dict[object, int] = {}
-        """The bytes that clients had not read at the last look."""
+        """The unread bytes of each client at the last check."""
         self._sweeping: Task[None] | None = None
         self._address = address
         self._obstacle = obstacle
@@ -73,9 +75,9 @@ class HealthServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> Address:
-        """Listen; return the address, with the port that was chosen.
+        """Listen; return the address with the actual port.
 
-        :raises OSError: the address cannot be listened at
+        :raises OSError: it cannot listen at the address
         """
         application = web.Application(middlewares=[self._tracked])
         application.on_response_prepare.append(_name_no_versions)
@@ -108,8 +110,8 @@ class HealthServer:
             self._drop_unread()
 
     async def _sweep(self) -> None:
-        """Close the connections of clients that begin a request and do not end it, send nothing, or do not
-        read an answer."""
+        """Close the connections of clients that do not complete a request, are idle, or do not read an
+        answer."""
         while True:
             await asyncio.sleep(self._idle_timeout / 3)
             server = None if self._runner is None else self._runner.server
@@ -128,13 +130,13 @@ class HealthServer:
             for number, client in enumerate(idle):
                 if number < excess or now - self._idle_since[client] > self._idle_timeout:
                     if client.transport is not None and unsent[client]:
-                        client.transport.abort()  # it would wait for its client before it closed
+                        client.transport.abort()  # a graceful close would wait for the client
                     else:
                         client.force_close()
             self._drop_unread()
 
     def _drop_unread(self) -> None:
-        """Drop the clients that have read nothing for the longest time, if too much is unread."""
+        """Drop the clients without progress for the longest time, if too many bytes are unread."""
         server = None if self._runner is None else self._runner.server
         if not isinstance(server, web.Server):
             return
@@ -142,7 +144,7 @@ class HealthServer:
         total = sum(unsent.values())
         if total <= _MOST_UNSENT:
             return
-        # The last one stays: one answer alone may be larger.
+        # The last one stays, because one answer alone may be larger.
         for client in sorted(unsent, key=lambda client: self._idle_since.get(client, math.inf))[:-1]:
             if total > _MOST_UNSENT and client.transport is not None:
                 client.transport.abort()

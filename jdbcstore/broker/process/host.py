@@ -42,24 +42,24 @@ log = logging.getLogger(__name__)
 Addresses = Sequence[tuple[str, Address]]
 """The addresses that clients connect to: scheme (such as ``stomp``), and host with actual port."""
 _MANAGEMENT, _NAME = "management", "name"
-"""The kinds of the address of the management, and of the broker's name, which is unique."""
+"""The kinds of the management's address, and of the broker's unique name."""
 _EVERY = ("0.0.0.0", "::")  # noqa: S104 - it listens there
 _EXIT = 1
 _HAND_OVER = 15.0
-"""Seconds in which another broker may take the lock that was handed over: slaves look every few seconds."""
+"""Seconds in which another broker may take the lock after handing over; slaves check it every few seconds."""
 _HISTORY = 100
-"""Changes of the mastership that are remembered."""
+"""The number of changes of the mastership that are remembered."""
 _CLOSE_TIMEOUT = 30.0
-"""Seconds for the store to close; no client has been promised what is still pending then."""
+"""Seconds for the store to close; writes still pending then were not confirmed to any client."""
 
 
 class BrokerHost:
     """A broker with its store, its connectors and its health endpoint, in an asyncio program.
 
-    As a context manager it is entered once the broker serves, however long it is a slave before, and left
-    once its store is closed and the lock released. The locker is the configuration's: without one, nothing
-    prevents a second broker. ``on_waiting`` and ``on_ready`` are called on the loop, each time it begins to
-    wait for the lock or to serve. ``schema`` looks at the schema of the database, in a thread.
+    Entering it as a context manager waits until the broker serves, however long it is a slave; leaving it
+    closes the store and releases the lock. Without a configured locker, nothing prevents a second broker.
+    ``on_waiting`` and ``on_ready`` are called on the loop, each time it begins to wait for the lock or to
+    serve. ``schema`` reads the schema of the database, in a thread.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class BrokerHost:
         self._refusing: SlaveConnectors | None = None
         self._master: MasterBroker | None = None
         self._paused: dict[Destination, PausedQueue] = {}
-        """The queues whose dispatch is paused, also for the next time that it is the master."""
+        """The paused queues, also for its next mastership."""
         self._stopping = False
         self._handing_over = False
         self._network: NetworkWatch | None = None
@@ -103,7 +103,7 @@ class BrokerHost:
         self.history: deque[LockEvent] = deque(maxlen=_HISTORY)
         """The last changes of the mastership, oldest first."""
         self.identity = BrokerIdentity()
-        """The name and the places that people tell it from other brokers by, once it is started."""
+        """The name and addresses that distinguish it from other brokers, once it is started."""
 
     def _remember(self, event: str, store: Store | None = None, detail: object = None) -> None:
         fence = store.fence if isinstance(store, GuardedStore) else None
@@ -116,7 +116,7 @@ class BrokerHost:
 
     @property
     def addresses(self) -> Addresses:
-        """The addresses that clients connect to; none while it is not the master."""
+        """The client addresses; none while it is not the master."""
         return () if self._master is None else self._master.addresses
 
     @property
@@ -130,9 +130,9 @@ class BrokerHost:
         return self._master
 
     def hand_over(self) -> None:
-        """Let another broker become the master, and wait for the lock as a slave.
+        """Become a slave, so that another broker becomes the master.
 
-        If none has taken the lock after some seconds, this one takes it again.
+        If no broker has taken the lock after some seconds, this one takes it again.
         """
         if self._master is not None and self._configuration.locker is not None:
             self._handing_over = True
@@ -140,31 +140,31 @@ class BrokerHost:
             self._master.end()
 
     def obstacle(self) -> str | None:
-        """Return why it is not serving; None if it is."""
+        """Return the reason why it is not serving; None if it is."""
         if self._stopping and self._task is not None and not self._task.done():
             return "the broker is stopping"
         if self._master is not None:
             return self._master.obstacle
         if self._is_cut_off:
-            return "the network is gone: no machine that is checked answers"
+            return "the network is down: no checked machine answers"
         is_running = self._task is not None and not self._task.done()
         return WAITING if is_running else "the broker is not running"
 
     async def _shortage(self, views: Views) -> str | None:
-        """Return why a journal's stream cannot be written, which only its servers know; None if all can."""
+        """Return the reason why a journal's stream is not writable, from its servers, or None."""
         try:
             streams = await views.streams()
-        except NotMaster:  # it has stopped serving meanwhile
+        except NotMaster:  # it stopped serving meanwhile
             return self.obstacle()
         stopped = (one for one in streams if one.problem is not None)
-        return next((f"{one.place} cannot be relied on: {one.problem}" for one in stopped), None)
+        return next((f"{one.place} is not reliable: {one.problem}" for one in stopped), None)
 
     async def start(self) -> None:
-        """Begin to wait for the lock, and to serve once it is acquired; return at once.
+        """Start waiting for the lock, and serving once it is acquired; return immediately.
 
-        :raises ConfigurationError: the users file cannot be read, a package is not installed, or a setting is
-            not obeyed that decides which messages are kept, or who may read them
-        :raises OSError: the health address cannot be listened at
+        :raises ConfigurationError: the users file cannot be read, a package is not installed, or an
+            unsupported setting would decide about kept messages or access to them
+        :raises OSError: it cannot listen at the health address
         """
         broker = self._configuration.broker
         self._configuration.check_obeyed()
@@ -232,12 +232,12 @@ class BrokerHost:
         """Wait until it serves.
 
         :raises StoreClosed: it was stopped before that
-        :raises StoreError: it cannot serve, as :func:`jdbcstore.open` says
-        :raises OSError: an address cannot be listened at
+        :raises StoreError: it cannot serve, see :func:`jdbcstore.open`
+        :raises OSError: it cannot listen at an address
         """
         while self.obstacle() is not None:
             if self._task is None or self._task.done():
-                raise self._failure or StoreClosed("the broker was stopped before it served")
+                raise self._failure or StoreClosed("the broker was stopped before it began to serve")
             self._changed.clear()
             await self._changed.wait()
 
@@ -245,7 +245,7 @@ class BrokerHost:
         """Wait for the end.
 
         :raises StoreError: the error that ended it; ``LockLost`` if another broker is the master
-        :raises OSError: an address could not be listened at
+        :raises OSError: it could not listen at an address
         :raises Exception: an unexpected error of the broker; no stored message is affected
         """
         if self._task is not None:
@@ -283,7 +283,7 @@ class BrokerHost:
             return
         for connector in broker.serving:
             if not connector.address.is_loopback:
-                text = "anyone who can reach %s may log in and do everything: users_file is not set"
+                text = "users_file is not set: any client that can reach %s may log in and do everything"
                 log.warning(text, connector.uri)
 
     def _network_changed(self, is_there: bool) -> None:
@@ -297,7 +297,7 @@ class BrokerHost:
         return self._network is not None and not self._network.is_there
 
     async def _wait_for_network(self) -> None:
-        """Wait until the network is there, or the broker is stopped; do nothing if it is."""
+        """Wait until the network is up or the broker is stopped."""
         while self._is_cut_off and not self._stopping:
             self._changed.clear()
             await self._changed.wait()
@@ -321,7 +321,7 @@ class BrokerHost:
                     continue
                 if not self._configuration.broker.become_slave:
                     raise lost
-                log.warning("the broker is a slave now, and waits for the lock: %s", lost)
+                log.warning("the broker is now a slave, and is waiting for the lock: %s", lost)
                 again = True
         except Exception as error:
             self._failure = error
@@ -336,20 +336,21 @@ class BrokerHost:
             log.info("the broker has stopped")
 
     async def _leave_the_lock(self) -> None:
-        """Give other brokers the time to take the lock."""
+        """Give other brokers time to take the lock."""
         self._handing_over = False
-        log.warning("the broker has handed the mastership over, and is a slave now")
+        log.warning("the broker has handed over, and is now a slave")
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopped.wait(), _HAND_OVER)
 
     async def _be_master(self, *, patient: bool) -> LockLost | None:
-        """Wait for the lock, and serve; return why the lock was lost, None if the broker was stopped.
+        """Wait for the lock, and serve; return the reason why the lock was lost, None if the broker was
+        stopped.
 
         :raises StoreError: any other error that ended it
         """
         try:
             store = await self._open(patient=patient)
-        except LockLost as lost:  # while it recovered
+        except LockLost as lost:  # during recovery
             return lost
         if store is None:
             return None
@@ -361,7 +362,7 @@ class BrokerHost:
             if self._stopping:
                 return None
             self._remember("master", store)
-            # A broker that has been a slave waits for a database that does not answer.
+            # A former slave waits for a database that does not answer.
             await (master.resume() if patient else master.start())
             if master.obstacle is None:
                 announcing = asyncio.create_task(self._announce(store))
@@ -378,7 +379,10 @@ class BrokerHost:
             await master.stop()
             self._master = None
             if self._paused and not self._stopping and not isinstance(store, Pausing):
-                text = "another master delivers what is paused here: %s; pause it there, too"
+                text = (
+                    "could not record paused queues, so another master would deliver from them: %s; pause "
+                    "them there too"
+                )
                 log.warning(text, ", ".join(sorted(map(str, self._paused))))
             await self._close(store)
             if announcing is not None:
@@ -398,7 +402,7 @@ class BrokerHost:
                 self._refusing = None
 
     async def _announce(self, store: Store) -> None:
-        """Have the store say where the master is; the broker serves without that, too."""
+        """Record the master's addresses in the store; a failure does not prevent serving."""
         if not isinstance(store, Announcing) or self._configuration.locker is None:
             return
         addresses = [(scheme, _url(scheme, address)) for scheme, address in self.addresses]
@@ -409,10 +413,10 @@ class BrokerHost:
         try:
             await asyncio.to_thread(store.announce, addresses)
         except StoreError as error:
-            log.debug("the addresses of the master could not be written: %s", error)
+            log.debug("cannot record the addresses of the master: %s", error)
 
     def _find_master(self) -> str | None:
-        """Return the address of the master's management, which it has announced; in a thread."""
+        """Return the announced address of the master's management; called in a thread."""
         configuration = self._configuration
         if configuration.locker is None or configuration.stores:
             return None
@@ -424,7 +428,7 @@ class BrokerHost:
         try:
             await asyncio.to_thread(store.close, _CLOSE_TIMEOUT)
         except Exception as error:
-            # Each write that failed has already failed for its caller.
+            # Each failed write has already been reported to its caller.
             log.warning("unclean shutdown of the store: %s", error)
 
     async def _wait_as_slave(self, error: NotMaster) -> None:
@@ -443,7 +447,7 @@ class BrokerHost:
 
 
 def _folders(configuration: Configuration) -> Iterator[Path]:
-    """Yield the folders that grow while the broker serves."""
+    """Yield the folders that may grow while the broker serves."""
     journal = configuration.journal
     if journal is not None and journal.use_journal and journal.stream is None:
         yield Path(journal.directory)
@@ -465,10 +469,10 @@ def _identity(configuration: Configuration, address: Address) -> BrokerIdentity:
 
 
 def _reached(address: Address) -> Address:
-    """Return the address by which other machines reach it, or this one if they cannot."""
+    """Return the address for other machines, or for this machine if others cannot reach it."""
     return address if address.host not in _EVERY else Address(socket.gethostname(), address.port)
 
 
 def _url(scheme: str, address: Address) -> str:
-    """Return the URL under which other machines reach an address."""
+    """Return the URL of an address for other machines."""
     return f"{scheme}://{_reached(address)}"

@@ -1,4 +1,4 @@
-"""A broker that is the master, and serves clients from an open store until a failure or the host ends it."""
+"""The master broker, which serves clients from an open store until it fails or is stopped."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _RETRY_DELAY = 1.0
 class MasterBroker:
     """Engine and connectors over an open store, for one epoch.
 
-    Create, start and stop it on one loop, on which ``on_serving`` is called, too, each time it begins to
-    serve. The caller keeps the store, and closes it, and keeps what is paused for the next master.
+    Create, start and stop it on one loop, which also calls ``on_serving`` each time it begins to serve. The
+    caller owns and closes the store, and keeps the paused queues for the next master.
     """
 
     _store: Store
@@ -48,7 +48,7 @@ class MasterBroker:
     _clock: Clock | None
     _on_serving: Callable[[], None]
     _paused: KnownPauses
-    """The queues whose dispatch is paused, which every engine changes."""
+    """The paused queues, which every engine changes."""
 
     def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -59,7 +59,7 @@ class MasterBroker:
         self._ended: Future[Exception | None] = self._loop.create_future()
         self._stopped = False
         self.obstacle: str | None = "the broker is starting"
-        """Why it is not serving; None if it is."""
+        """The reason why it is not serving; None if it is."""
         self.exits_process = False
         """Whether the I/O exception handler is configured to end the process."""
         self._handler: IOExceptionHandler | None = None
@@ -69,22 +69,22 @@ class MasterBroker:
             self._handler = IOExceptionHandler(host, self._store, self._configuration.io_exception_handler)
 
     async def start(self) -> None:
-        """Begin to serve clients.
+        """Start serving clients.
 
         :raises StoreError: the store cannot be read
-        :raises OSError: an address cannot be listened at
+        :raises OSError: it cannot listen at an address
         """
         async with self._changing:
             await self._serve()
 
     @property
     def addresses(self) -> list[tuple[str, Address]]:
-        """The addresses that clients connect to: each scheme, with the port that was chosen."""
+        """The client addresses: each scheme, with the actual port."""
         return [(connector.config.scheme, connector.address) for connector in self._connectors]
 
     @property
     def engine(self) -> Engine | None:
-        """The engine; None while it does not serve."""
+        """The engine; None while it is not serving."""
         return self._engine if self.obstacle is None else None
 
     @property
@@ -96,13 +96,14 @@ class MasterBroker:
         return self._store
 
     async def ended(self) -> Exception | None:
-        """Wait for the end; return the error that caused it, None if it was :meth:`end`."""
+        """Wait for the end; return its error, or None after :meth:`end`."""
         return await asyncio.shield(self._ended)
 
     def end(self, error: Exception | None = None) -> None:
-        """Report not ready from now on, and have :meth:`ended` return.
+        """Report not ready from now on, and make :meth:`ended` return.
 
-        After an error the connections are closed at once: no client gets anything more from this engine.
+        After an error the connections are closed immediately, so that no client gets more data from this
+        engine.
         """
         self.obstacle = "the broker is stopping"
         if error is not None:
@@ -112,9 +113,9 @@ class MasterBroker:
             self._ended.set_result(error)
 
     async def stop(self) -> None:
-        """Close the clients' connections, and wait for everything under way.
+        """Close the clients' connections, and wait for running work.
 
-        After a failure connections are closed without a reply: clients are to connect to the next master.
+        After a failure connections are closed without a reply, so that clients connect to the next master.
         """
         self._stopped = True
         failed = self._ended.done() and self._ended.result() is not None
@@ -130,9 +131,9 @@ class MasterBroker:
             await self._stop_serving("the database does not answer", at_once=True)
 
     async def resume(self) -> None:
-        """Serve again from the contents of the store; messages that were in flight are redelivered.
+        """Serve again from the contents of the store; messages in flight are redelivered.
 
-        Waits for a database that stops answering again, until the lock is lost.
+        If the database stops answering again, wait for it until the lock is lost.
         """
         while not self._ended.done() and not self._has_lost_the_lock():
             async with self._changing:
@@ -142,7 +143,7 @@ class MasterBroker:
                     await self._serve()
                     break
                 except StoreUnavailable as error:
-                    log.warning("the database has stopped answering again: %s", error)
+                    log.warning("the database stopped answering again: %s", error)
             await asyncio.sleep(_RETRY_DELAY)
 
     def _has_lost_the_lock(self) -> bool:
@@ -173,7 +174,7 @@ class MasterBroker:
             concurrent_store_and_dispatch_queues=broker.concurrent_store_and_dispatch_queues,
         )
         policies = Policies(self._configuration.policies)
-        # After an unexpected error the next master, or the next start, finds everything in the store.
+        # After an unexpected error all state is in the store for the next master, or the next start.
         engine = Engine(
             self._store,
             policies,
@@ -220,7 +221,7 @@ class MasterBroker:
                 await connector.stop()
         engine, self._engine = self._engine, None
         if engine is not None:
-            # Without a timeout: a write abandoned here could commit later, unnoticed.
+            # Without a timeout, because a write abandoned here could commit later, unnoticed.
             await engine.stop()
 
     def _on_store_error(self, error: StoreError) -> NoReturn:
@@ -241,7 +242,7 @@ def _tracing() -> Tracing:
 
 @dataclass(frozen=True)
 class _FromThreads:
-    """The master for its I/O exception handler: called by a thread, executed on the loop."""
+    """The interface for the I/O exception handler: called in threads, executed on the loop."""
 
     _master: MasterBroker
     _loop: AbstractEventLoop

@@ -1,4 +1,4 @@
-"""The check of the network: whether any of some machines answers; Artemis's ``network-check-list``."""
+"""The network check, which needs an answer from any of some machines; Artemis's ``network-check-list``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class NetworkWatch:
-    """Looks from time to time whether any of some machines answers.
+    """Periodic check whether any of some machines answers.
 
-    :param hosts: names or addresses that are asked by ``ping``
-    :param urls: web pages, whose server has to accept a connection
+    :param hosts: names or addresses to check by ``ping``
+    :param urls: web pages, whose server must accept a connection
     :param period: seconds between two checks
     :param timeout: seconds for an answer
-    :param commands: what asks a machine instead of ``ping``, and one with only addresses of IPv6, if given
-    :param on_change: called with whether the network is there, when that has changed
+    :param commands: the command instead of ``ping``, and the command for machines with only IPv6 addresses,
+        if given
+    :param on_change: called with the state of the network when it changes
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class NetworkWatch:
         self._command, self._command6 = commands
         self._names = ", ".join((*hosts, *urls))
         self.is_there = True
-        """Whether any of them has answered the last time."""
+        """Whether any machine answered at the last check."""
 
     async def run(self) -> None:
         """Check until this is cancelled."""
@@ -54,17 +55,17 @@ class NetworkWatch:
             await asyncio.sleep(self._period)
 
     async def check(self) -> None:
-        """Check now, and call ``on_change`` if the network has come or gone.
+        """Check now, and call ``on_change`` if the state of the network changed.
 
-        :raises ConfigurationError: there is no program ``ping``, or that of a command
+        :raises ConfigurationError: the program ``ping``, or of a command, does not exist
         """
         asked = [*map(self._pings, self._hosts), *map(self._connects, self._urls)]
         was_there, self.is_there = self.is_there, any(await asyncio.gather(*asked))
         if self.is_there is not was_there:
             if self.is_there:
-                log.warning("the network is there again")
+                log.warning("the network is up again")
             else:
-                log.error("the network is gone: none of %s answers", self._names)
+                log.error("the network is down: none of %s answers", self._names)
             self._on_change(self.is_there)
 
     async def _pings(self, host: str) -> bool:
@@ -112,7 +113,7 @@ async def _has_only_ipv6(host: str) -> bool:
 
 
 def _formatted(command: str, seconds: str, host: str) -> str:
-    """Return a command with the seconds and the machine in it, where Java's formats would put them."""
+    """Format a command with the seconds and the machine, like Java's format."""
     values = [seconds, host]
     plain = iter(values)
     return _ARGUMENT.sub(lambda found: values[int(found[1]) - 1] if found[1] else next(plain, host), command)

@@ -1,4 +1,4 @@
-"""The protocols that a broker serves, by the schemes of their connectors."""
+"""The protocols of a broker, by the schemes of their connectors."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _BY_SCHEME = {STOMP: _STOMP, STOMP_TLS: _STOMP, OPENWIRE: _OPENWIRE, OPENWIRE_TL
 
 
 def make_connector(service: Service, config: ConnectorConfig) -> Connector:
-    """Return the connector that speaks the protocol of an address, or each of several.
+    """Return the connector for the protocol or protocols of an address.
 
-    :raises ConfigurationError: a package that it needs is not installed
+    :raises ConfigurationError: a required package is not installed
     """
     if config.scheme in (AUTO, AUTO_TLS):
         return Connector(service, config, ProtocolChoice("STOMP and OpenWire", _detect))
@@ -41,17 +41,17 @@ def make_connector(service: Service, config: ConnectorConfig) -> Connector:
 
 
 def answers_as_slave(config: ConnectorConfig) -> bool:
-    """Return whether a slave can refuse clients at an address so that they try another broker.
+    """Return whether a slave can reject clients at an address so that they try another broker.
 
-    An OpenWire client takes a refused login as the answer, and goes on only if nothing listens.
+    An OpenWire client treats a rejected login as final, and tries another broker only if nothing listens.
     """
     return config.scheme in (STOMP, STOMP_TLS, WS, WSS)
 
 
 def _detect(data: bytes) -> ClientProtocol | None:
-    """Return the protocol that a client's first bytes are of; None if they are too few.
+    """Detect the protocol from a client's first bytes; None if there are too few.
 
-    Whatever does not begin as an OpenWire client is answered in STOMP: with an ERROR, if need be.
+    A client that does not begin like OpenWire is answered in STOMP, with an ERROR if necessary.
     """
     is_openwire = begins_openwire(data)
     if is_openwire is None:

@@ -1,4 +1,4 @@
-"""A broker that waits for the lock, without blocking the event loop: it may wait for days."""
+"""Waiting for the lock without blocking the event loop, possibly for days."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RETRY_DELAY = 1.0
 
 @dataclass(eq=False, repr=False)
 class StoreOpening:
-    """Opens the store of a configuration, in daemon threads, once this process is the master."""
+    """Opens the store of a configuration, in daemon threads, when this process becomes the master."""
 
     _configuration: Configuration
     _clock: Clock | None
@@ -48,9 +48,9 @@ class StoreOpening:
         self._cancelled.set()
 
     async def open(self, *, patient: bool) -> Store | None:
-        """Return the store, once this process is the master; None if it was cancelled.
+        """Return the store when this process becomes the master; None if cancelled.
 
-        :param patient: whether to wait for a database that does not answer, too; a slave always does
+        :param patient: whether to wait also for a database that does not answer; a slave always does
         :raises StoreError: it cannot be opened
         """
         while not self._cancel.is_set():
@@ -100,7 +100,7 @@ class StoreOpening:
             if opened.set_running_or_notify_cancel():
                 opened.set_result(store)
             else:
-                store.close()  # nobody waits for it any more
+                store.close()  # no caller waits for it any more
 
         threading.Thread(target=work, name="jdbcstore-opening", daemon=True).start()
         try:
@@ -117,23 +117,24 @@ def _close_late(opened: futures.Future[Store]) -> None:
 
 
 class _RefuseAll(Security):
-    """The security of a slave: it refuses every login."""
+    """The security of a slave, which rejects every login."""
 
     async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
         raise NotAuthorized("this broker is not the master; connect to another, or try again later")
 
 
 class _NoBroker:
-    """The part of a broker that connections which never log in use."""
+    """The broker's interface for connections that never log in."""
 
     large = None
 
     def disconnected(self, connection_id: str) -> None:
-        """Do nothing: it had nothing."""
+        """Do nothing, because the connection has no state."""
 
 
 class SlaveConnectors:
-    """STOMP connectors at the broker's addresses that answer each CONNECT with an ERROR: not the master."""
+    """STOMP connectors at the broker's addresses that answer each CONNECT with an ERROR, because it is not
+    the master."""
 
     def __init__(self, config: BrokerConfig) -> None:
         service = Service(cast("Broker", _NoBroker()), _RefuseAll())
@@ -142,7 +143,7 @@ class SlaveConnectors:
         ]
 
     async def start(self) -> None:
-        """Listen. An address in use is skipped: the master, on the same machine, may have it."""
+        """Listen. An address in use is skipped, because the master may be on the same machine."""
         for connector in self._connectors:
             try:
                 await connector.start()

@@ -1,4 +1,4 @@
-"""Browsers: subscriptions that show a client what queues hold, and consume nothing."""
+"""Browsers: subscriptions that show the messages of queues without consuming."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jdbcstore.message.message import Message
 
 @dataclass(eq=False, repr=False)
 class Browser(BaseSubscription):
-    """A subscription to copies: first of the stored messages, then of the transient ones.
+    """A subscription to copies, first of stored messages, then of transient ones.
 
     It shows the messages that existed when it began. An acknowledgement only makes room for more.
     """
@@ -34,14 +34,14 @@ class Browser(BaseSubscription):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._shows: list[Callable[[int], Awaitable[None]]] = []
-        """For each queue, what shows its messages up to a sequence."""
+        """For each queue, the copies of its messages up to a sequence."""
         self._room = asyncio.Event()
         self._task: Task[None] | None = None
 
     def browse(
         self, queue: Destination, store: MessageStore | None, transient: Callable[[], list[Message]]
     ) -> None:
-        """Show this queue too: its messages in the store, and the others in memory, in order.
+        """Show this queue too: its stored messages, and the others in memory, in order.
 
         A queue that is created later is not shown.
         """

@@ -1,7 +1,7 @@
 """Concurrent store and dispatch: messages delivered to a consumer while they are being written.
 
-A message is dispatched at once if none waits before it. An acknowledgement that comes before the write has
-begun cancels both; a later one is written after it.
+A message is dispatched immediately if no message waits before it. An acknowledgement before the beginning of
+the write cancels both; a later one is written after it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jdbcstore.message.message import Message
 class ConcurrentSends:
     """The concurrent sends to one queue.
 
-    :param resync: reads what a write of unknown outcome may have committed
+    :param resync: reads messages that a write of unknown outcome may have committed
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ConcurrentSends:
         self._source, self._dispatcher, self._resync = pending, dispatcher, resync
 
     def send(self, message: Message, promise: Future[None]) -> bool:
-        """Dispatch and write a message; returns False if it has to wait its turn."""
+        """Dispatch and write a message; return False if it must wait for its turn."""
         entry = Entry(message, self._source, 0, stored=True)
         subscription = self._dispatcher.taker_of_next(entry)
         if subscription is None:
@@ -52,7 +52,7 @@ class ConcurrentSends:
             entry.size,
             partial(self._written, entry, writing, promise),
         )
-        if not writing.done.done():  # else it was refused
+        if not writing.done.done():  # otherwise it was rejected
             subscription.deliver(entry)
         return True
 
@@ -64,7 +64,7 @@ class ConcurrentSends:
         reference: MessageReference | None,
         error: BaseException | None,
     ) -> None:
-        # Without one it was withdrawn, refused, or a duplicate to the store.
+        # Without a reference it was withdrawn, rejected, or a duplicate to the store.
         sequence = reference.sequence if reference is not None and reference.sequence >= 0 else None
         entry.end_write(sequence)
         if error is None or isinstance(error, CancelledError):

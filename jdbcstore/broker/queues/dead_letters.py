@@ -1,6 +1,6 @@
-"""Dead letter queues, for messages that were rejected too often or have expired.
+"""Dead letter queues, for messages that were rejected too often or expired.
 
-The dead letter is added and the message removed in one transaction of the store.
+One transaction of the store adds the dead letter and removes the message.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def dead_letter_queue(
 
 
 def is_dead_letter_queue(strategy: DeadLetterStrategy, destination: Destination) -> bool:
-    """Return whether the messages of a destination are dead letters already."""
+    """Return whether the messages of a destination are already dead letters."""
     if isinstance(strategy, DiscardingDeadLetterStrategy):
         return False
     if isinstance(strategy, IndividualDeadLetterStrategy):
@@ -74,7 +74,7 @@ def is_dead_letter_queue(strategy: DeadLetterStrategy, destination: Destination)
 
 
 def restored(message: Message, destination: Destination) -> Message:
-    """Return a dead letter as it was sent, to be sent again, but without an expiration: that has passed."""
+    """Return the original message of a dead letter, to be sent again, without its past expiration."""
     added = (CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION)
     return message.replace(
         destination=destination,
@@ -86,7 +86,8 @@ def restored(message: Message, destination: Destination) -> Message:
 
 
 def renamed(message_id: MessageId | None) -> MessageId | None:
-    """Return an id with the same string in other columns, so that an audit does not drop a duplicate."""
+    """Return an id with the same string but other columns, so that an audit does not drop it as a
+    duplicate."""
     return None if message_id is None else MessageId(None, 0, 0, str(message_id))
 
 
@@ -95,11 +96,11 @@ class DeadLetterTarget(SendTarget, Protocol):
 
     @property
     def policy(self) -> PolicyEntry:
-        """Its policy, which may let them expire."""
+        """Its policy, which may set an expiration."""
 
 
 class DiscardedDeadLetters:
-    """The dead letters that ActiveMQ's ``discardingDLQBrokerPlugin`` drops, which are counted in the log."""
+    """The dead letters dropped by ActiveMQ's ``discardingDLQBrokerPlugin``, counted in the log."""
 
     def __init__(self, plugins: Sequence[DiscardingDeadLettersConfig]) -> None:
         self._plugins = plugins
@@ -110,7 +111,7 @@ class DiscardedDeadLetters:
         return any(_discards(plugin, destination) for plugin in self._plugins)
 
     def count(self, destination: Destination, dropped: int) -> None:
-        """Log the number of all that were dropped, from time to time."""
+        """Log the total number of dropped dead letters periodically."""
         for number, plugin in enumerate(self._plugins):
             if not _discards(plugin, destination):
                 continue
@@ -133,7 +134,7 @@ def _discards(plugin: DiscardingDeadLettersConfig, destination: Destination) -> 
 
 
 def _is_kept(strategy: DeadLetterStrategy, entry: Entry) -> bool:
-    """Return whether a message that is rejected, or expires, becomes a dead letter."""
+    """Return whether a rejected or expired message becomes a dead letter."""
     if isinstance(strategy, DiscardingDeadLetterStrategy):
         return False
     return entry.message.persistent or strategy.process_non_persistent
@@ -148,7 +149,7 @@ class DeadLetters:
     _find: Callable[[Destination], DeadLetterTarget]
     """The queue or topic of a name."""
     _audited: bool
-    """Whether the store drops a message id that it has seen before, in whatever destination."""
+    """Whether the store drops a message id that it has seen before in any destination."""
     _events: MessageEvents
     _discarded: DiscardedDeadLetters = field(default_factory=lambda: DiscardedDeadLetters(()))
 
@@ -162,13 +163,13 @@ class DeadLetters:
         subscriber: str | None,
         cause: str | None = None,
     ) -> Future[None]:
-        """Move entries that no consumer holds; completes when that is durable.
+        """Move entries without a consumer; completes when that is durable.
 
-        If it fails, the source retains the entries. Those whose properties are damaged stay stored, and are
+        If it fails, the source retains the entries. Entries with damaged properties stay stored, and are
         tried again after a restart.
 
-        :param expired: whether they have expired; else their consumers have rejected them
-        :param cause: why, if the consumers have said so
+        :param expired: whether they have expired; otherwise their consumers rejected them
+        :param cause: the reason from the consumers, if given
         """
         damaged: dict[Entry, CorruptMessage] = {}
         if self._discarded.has(source.destination):
@@ -220,7 +221,7 @@ class DeadLetters:
                 try:
                     dead = self._dead_letter(strategy, entry.message, queue, expired, cause)
                 except CorruptMessage as error:
-                    log.error("a dead letter cannot be read and stays where it is: %s", error)
+                    log.error("a dead letter cannot be read, and stays in its queue: %s", error)
                     damaged[entry] = error
                     continue
                 dead = with_expiration(dead, target.policy, now_ms)
@@ -243,7 +244,7 @@ class DeadLetters:
             properties.setdefault(ORIGINAL_EXPIRATION, message.expiration_ms)
         if not message.persistent:
             properties[ORIGINAL_DELIVERY_MODE] = "NON_PERSISTENT"
-        # As ActiveMQ writes it.
+        # ActiveMQ's text.
         if expired:
             cause = f"Message Expired. Expiration:{message.expiration_ms}"
         properties[CAUSE] = f"java.lang.Throwable: {cause or _REJECTED}"

@@ -16,15 +16,16 @@ from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.message.message import Message
 
 _ASSEMBLY = 1.0
-"""Seconds that a queue waits for a number of consumers, unless its policy says how long."""
+"""Default seconds for which a queue waits for a number of consumers."""
 _MOST_REFUSED = 100_000
-"""So many messages that nobody wants are known by number; beyond, all consumers are asked again."""
+"""The most unwanted messages that are remembered; for others, all consumers are asked again."""
 
 
 class Consumers:
-    """The consumers of a queue: round robin by priority among those with room; an exclusive one gets all.
+    """The consumers of a queue: round robin by priority among consumers with room; an exclusive consumer gets
+    all.
 
-    The messages of a group go to the consumer that got its first one, as long as that is there.
+    All messages of a group go to the consumer of its first message, while that consumer exists.
     """
 
     def __init__(self, policy: PolicyEntry) -> None:
@@ -33,16 +34,16 @@ class Consumers:
         """Each with its priority, in the order of subscription."""
         self._numbers: dict[BaseSubscription, int] = {}
         self.newest = 0
-        """The number of the consumer that came last; each has a higher one than those before it."""
+        """The number of the newest consumer; numbers increase."""
         self._turns: dict[int, deque[BaseSubscription]] = {}
-        """By priority, highest first: consumers that may have room, the next one first."""
+        """By priority, highest first: consumers that may have room, in turn."""
         self._in_turn: set[BaseSubscription] = set()
         self.woken: dict[BaseSubscription, None] = {}
-        """Consumers that got room since this was cleared."""
+        """Consumers that got room since this was last cleared."""
         self._exclusive: BaseSubscription | None = None
         self._groups = MessageGroups(policy.message_groups)
         self.regrouped = False
-        """Whether a group has lost its owner since this was cleared."""
+        """Whether a group has lost its owner since this was last cleared."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -62,7 +63,7 @@ class Consumers:
         self.wake(subscription)
 
     def remove(self, subscription: BaseSubscription) -> bool:
-        """Remove a consumer; True if others may now get messages that only this one could."""
+        """Remove a consumer; return whether others may now get messages that only this one could."""
         priority = self._members.pop(subscription, None)
         if priority is None:
             return False
@@ -78,7 +79,7 @@ class Consumers:
         return self._groups.forget(subscription) or was_exclusive
 
     def wake(self, subscription: BaseSubscription) -> None:
-        """Note that the consumer has room."""
+        """Record that the consumer has room."""
         if subscription not in self._members:
             return
         self.woken[subscription] = None
@@ -92,13 +93,13 @@ class Consumers:
         return bool(self._in_turn)
 
     def next_for(self, entry: Entry) -> BaseSubscription | None:
-        """Return the consumer that gets an entry; None if none with room wants it."""
+        """Return the consumer for an entry; None if no consumer with room wants it."""
         if entry.message.group_id is not None:
             return self._next_of_group(entry, entry.message.group_id)
         return self.next_for_ungrouped(entry)
 
     def next_for_ungrouped(self, entry: Entry, refused_by: int = 0) -> BaseSubscription | None:
-        """As :meth:`next_for`, for a message without a group.
+        """Return the consumer for a message without a group, like :meth:`next_for`.
 
         :param refused_by: consumers up to this number do not want it
         """
@@ -118,7 +119,7 @@ class Consumers:
 
     def _next_exclusive(self, exclusive: BaseSubscription, entry: Entry) -> BaseSubscription | None:
         if exclusive.room <= 0:
-            # No other consumer gets anything.
+            # No other consumer gets messages.
             self._in_turn.clear()
             for turns in self._turns.values():
                 turns.clear()
@@ -148,7 +149,7 @@ class Consumers:
         return owner
 
     def _put_last(self, subscription: BaseSubscription) -> None:
-        """Put a consumer last in its turn: with as few groups as others, it gets the next one after them."""
+        """Put a consumer last in its turn, so that others with as few groups get the next group first."""
         turns = self._turns[self._members[subscription]]
         if subscription in self._in_turn and turns[-1] is not subscription:
             turns.remove(subscription)
@@ -156,12 +157,12 @@ class Consumers:
 
     def _owner(self, message: Message, group_id: str) -> BaseSubscription | None:
         """Return the only consumer that may get a message of a group; None if any may."""
-        # As in ActiveMQ, the first message of a group may go to another consumer than the group before.
+        # As in ActiveMQ, the first message of a group may go to another consumer than the previous group.
         owner = None if message.group_sequence == 1 else self._groups.owner(group_id)
         return owner if self._exclusive in (None, owner) else None
 
     def _least_loaded(self, entry: Entry) -> BaseSubscription | None:
-        """As :meth:`next_for`, for a group without an owner: the consumer that owns the fewest."""
+        """Return the consumer with the fewest groups, for a group without an owner."""
         if self._exclusive is not None:
             return self._next_exclusive(self._exclusive, entry)
         for turns in self._turns.values():
@@ -176,13 +177,13 @@ class Consumers:
         return None
 
     def _rest(self, subscription: BaseSubscription) -> None:
-        """Leave out a consumer without room until it is woken."""
+        """Skip a consumer without room until it is woken."""
         if subscription in self._in_turn:
             self._in_turn.remove(subscription)
             self._turns[self._members[subscription]].remove(subscription)
 
     def _regroup(self) -> None:
-        """Messages that were kept for the owner of a group may go to any consumer now."""
+        """Record that messages kept for the owner of a group may now go to any consumer."""
         self.regrouped = True
         for subscription in self._members:
             self.wake(subscription)
@@ -193,7 +194,7 @@ class Consumers:
         return any(subscription.room > 0 for subscription in self.woken)
 
     def next_woken_for(self, entry: Entry) -> BaseSubscription | None:
-        """Return the woken consumer that gets an entry."""
+        """Return the woken consumer for an entry."""
         if entry.message.group_id is not None:
             return self._next_of_group(entry, entry.message.group_id)
         for subscription in self.woken:
@@ -203,9 +204,9 @@ class Consumers:
         return None
 
     def is_wanted(self, entry: Entry, refused_by: int = 0) -> bool:
-        """Return whether any consumer wants an entry that none of those with room does.
+        """Return whether any consumer wants an entry that no consumer with room wants.
 
-        :param refused_by: as for :meth:`next_for_ungrouped`
+        :param refused_by: see :meth:`next_for_ungrouped`
         """
         if self._exclusive is not None:
             return self._exclusive.wants(entry.message)
@@ -213,22 +214,23 @@ class Consumers:
             owner = self._owner(entry.message, entry.message.group_id)
             if owner is not None:
                 return owner.wants(entry.message)
-        # Those in turn have refused it just now: a selector is evaluated once.
+        # Consumers in turn have just refused it, so their selector is not evaluated again.
         others = (
             one for one, number in self._numbers.items() if number > refused_by and one not in self._in_turn
         )
         return any(subscription.wants(entry.message) for subscription in others)
 
     def all_were_asked(self, entry: Entry) -> bool:
-        """Return whether an entry that is not wanted was offered to every consumer."""
+        """Return whether an unwanted entry was offered to every consumer."""
         return self._exclusive is None and entry.message.group_id is None
 
     def is_kept_for_owner(self, entry: Entry) -> bool:
-        """Return whether only its group's owner, which does not want it, may get an entry others want."""
+        """Return whether an entry that others want may only go to its group's owner, which does not want
+        it."""
         return entry.message.group_id is not None and any(one.wants(entry.message) for one in self._members)
 
     def _choose_exclusive(self) -> None:
-        """Choose the first subscribed one of the highest priority."""
+        """Choose the first subscribed consumer of the highest priority."""
         every = self._policy.all_consumers_exclusive_by_default
         candidates = [one for one in self._members if every or one.request.exclusive]
         chosen = max(candidates, key=self._members.__getitem__, default=None)
@@ -240,7 +242,7 @@ class Consumers:
 
 @dataclass(eq=False, repr=False)
 class Assembly:
-    """The wait for more consumers than the first, so that they share the first messages or groups."""
+    """The wait for more consumers, so that they share the first messages or groups."""
 
     _loop: BrokerLoop
     _policy: PolicyEntry
@@ -249,14 +251,14 @@ class Assembly:
     _timer: TimerHandle | None = None
 
     def joined(self) -> None:
-        """Begin to wait, if the policy says so and this consumer is the first."""
+        """Start waiting, if the policy requires it and this consumer is the first."""
         wanted = self._policy.consumers_before_dispatch_starts
         longest = self._policy.time_before_dispatch_starts
         if len(self._consumers) == 1 and self._timer is None and (wanted > 1 or (longest and not wanted)):
             self._timer = self._loop.call_later(longest or _ASSEMBLY, self._end)
 
     def is_waiting(self) -> bool:
-        """Return whether to wait longer, which ends as soon as there are enough consumers."""
+        """Return whether to wait longer; the wait ends as soon as there are enough consumers."""
         if self._timer is not None:
             wanted = self._policy.consumers_before_dispatch_starts
             if 0 < wanted <= sum(consumer.begun for consumer in self._consumers):
@@ -278,10 +280,10 @@ class Assembly:
 class Dispatcher:
     """Offers the pending messages of a queue to its consumers.
 
-    A message that no consumer with room wants is set aside until another has room. One that no
-    consumer wants at all is left to the store until there are other consumers; it stays in memory if it is
-    not stored, or has come back from a consumer, which the store does not know. No message overtakes one of
-    its group that was set aside.
+    A message that no consumer with room wants is set aside until another consumer has room. A message that no
+    consumer wants is left to the store until there are other consumers. It stays in memory if it is not
+    stored, or was returned by a consumer, which the store does not know. No message overtakes a set-aside
+    message of its group.
     """
 
     _pending: PendingMessages
@@ -291,9 +293,9 @@ class Dispatcher:
     def __post_init__(self) -> None:
         self._most_aside = 5 * self._pending.policy.max_page_size
         self._refused: dict[int, int] = {}
-        """By sequence of messages left to the store: the number up to which consumers do not want it."""
+        """For messages left to the store, by sequence: the number up to which consumers do not want it."""
         self._left_group = False
-        """Whether a message was left to the store that another owner of its group may want."""
+        """Whether a message left to the store may be wanted by another owner of its group."""
 
     def run(self) -> None:
         """Deliver every message that can be delivered now."""
@@ -323,7 +325,8 @@ class Dispatcher:
                 expired.append(entry)
                 continue
             group_id = entry.message.group_id
-            # Not kept: it may come back with another number of redeliveries, which a selector may ask for.
+            # Not remembered, because it may return with another number of redeliveries, which a selector may
+            # test.
             refused_by = self._refused.pop(entry.sequence, 0) if entry.stored else 0
             if group_id is None:
                 subscription = consumers.next_for_ungrouped(entry, refused_by)
@@ -343,7 +346,8 @@ class Dispatcher:
             pending.rejections.expire(expired)
 
     def taker_of_next(self, entry: Entry) -> BaseSubscription | None:
-        """Return the consumer for a message that arrives now; None if others wait, or none takes it."""
+        """Return the consumer for an arriving message; None if other messages wait, or no consumer takes
+        it."""
         pending = self._pending
         cursor = pending.cursor
         if cursor is None or not cursor.is_up_to_date or pending.aside.count or pending.is_expired(entry):
@@ -351,7 +355,7 @@ class Dispatcher:
         return self._consumers.next_for(entry) if pending.stored.head() is None else None
 
     def dispatched_early(self, entry: Entry) -> None:
-        """Note that an entry is stored now that was delivered before."""
+        """Record that an entry is stored after its delivery."""
         self._pending.in_flight.add(entry.sequence)
         if self._pending.cursor is not None:
             self._pending.cursor.skip(entry)

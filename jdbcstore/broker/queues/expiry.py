@@ -1,4 +1,4 @@
-"""The periodic search for expired messages that no consumer asks for."""
+"""The periodic search for expired messages without a consumer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 class ExpirySweep:
     """A search every ``expire_messages_period``.
 
-    A search may raise :class:`StoreError` if not all were found or moved, which the next one does.
+    A search may raise :class:`StoreError` if not all messages were found or moved; the next search continues.
     """
 
     _loop: BrokerLoop
@@ -58,8 +58,8 @@ class ExpirySweep:
 class QueueExpiry:
     """The search of a queue: first in memory, then in the store, page by page.
 
-    Files are searched from their front, as long as all in front has expired. The store is left alone while
-    memory has all that it has.
+    Files are searched from their front, as long as all messages in front have expired. The store is not read
+    while memory has all its messages.
     """
 
     _loop: BrokerLoop

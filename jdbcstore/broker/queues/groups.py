@@ -1,4 +1,4 @@
-"""Message groups: the consumer of a queue that owns each group, and so gets all its messages."""
+"""Message groups: the owner of a group is the consumer of a queue that gets all its messages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jdbcstore.config.policy import GroupMap
 class MessageGroups:
     """The owner of each open group of a queue.
 
-    As in ActiveMQ, a bounded map forgets the group that was used least recently, and any consumer may own it
-    next; with buckets, all groups of a bucket have the same owner.
+    As in ActiveMQ, a bounded map forgets the least recently used group, which any consumer may own next. With
+    buckets, all groups of a bucket have the same owner.
     """
 
     def __init__(self, groups: GroupMap) -> None:
@@ -26,7 +26,7 @@ class MessageGroups:
         return crc32(group_id.encode(errors="replace")) % self._buckets if self._buckets else group_id
 
     def owner(self, group_id: str) -> BaseSubscription | None:
-        """Return the consumer that owns a group; None if the next message may go to any."""
+        """Return the owner of a group; None if the next message may go to any consumer."""
         key = self._key(group_id)
         owner = self._owners.get(key)
         if owner is not None and self._most:
@@ -34,7 +34,7 @@ class MessageGroups:
         return owner
 
     def assign(self, group_id: str, subscription: BaseSubscription) -> bool:
-        """Make a consumer the owner of a group; True if another group was forgotten for it."""
+        """Make a consumer the owner of a group; return whether another group was forgotten for it."""
         key = self._key(group_id)
         self._drop(key)
         self._owners[key] = subscription
@@ -45,7 +45,7 @@ class MessageGroups:
         return True
 
     def close(self, group_id: str) -> None:
-        """Forget the owner of a group, whose last message was delivered."""
+        """Forget the owner of a group after its last message."""
         self._drop(self._key(group_id))
 
     def count(self, subscription: BaseSubscription) -> int:
@@ -53,7 +53,7 @@ class MessageGroups:
         return self._counts[subscription]
 
     def forget(self, subscription: BaseSubscription) -> bool:
-        """Forget a consumer that has gone; return whether it owned a group."""
+        """Forget a consumer; return whether it owned a group."""
         if not self._counts.pop(subscription, 0):
             return False
         for key in [key for key, owner in self._owners.items() if owner is subscription]:

@@ -1,6 +1,6 @@
 """The redelivered flag in the store, written before a message is delivered: ``persistJMSRedelivered``.
 
-Another broker on the same store, of either kind, then knows of a message that a consumer may have seen.
+Another broker on the same store, jdbcstore or ActiveMQ, then knows that a consumer may have seen the message.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from jdbcstore.errors import StoreError
 log = logging.getLogger(__name__)
 
 _MAX_BATCH = 256
-"""Messages of one write: none waits for a much longer one."""
+"""The most messages of one write, so that no message waits for a much longer write."""
 
 _Deliveries = list[tuple[BaseSubscription, Entry]]
 
 
 @dataclass(eq=False, repr=False)
 class RedeliveredMarks:
-    """The marks of one queue: those of a turn of the loop are written together.
+    """The redelivered flags of one queue, written together per iteration of the event loop.
 
-    A message waits for its mark as one that its consumer holds, and overtakes no other that does. As in
-    ActiveMQ a message that was delivered comes with the flag to the next consumer, whether the first one has
-    looked at it or not. If a mark cannot be written, the log says so, and the message is delivered.
+    A message that waits for its flag counts as held by its consumer, and overtakes no other that waits. As in
+    ActiveMQ, a delivered message has the flag for the next consumer, even if the first consumer did not look
+    at it. If a flag cannot be written, this is logged, and the message is delivered.
     """
 
     _loop: BrokerLoop
     _outbox: Outbox
     _source: EntrySource
     _on_delivered: Callable[[], None]
-    """Called when messages that were waiting are delivered."""
+    """Called when waiting messages are delivered."""
     _waiting: deque[tuple[BaseSubscription, Entry]] = field(default_factory=deque)
     _writing: int = 0
-    """Writes under way."""
+    """Running writes."""
 
     def deliver(self, subscription: BaseSubscription, entry: Entry) -> None:
-        """Deliver an entry, once it is marked: at once if it has to wait for nothing."""
+        """Deliver an entry when its flag is written, or immediately if nothing must be written."""
         if not entry.stored or entry.message.redelivery_counter:
             subscription.deliver(entry)
             return
@@ -55,11 +55,11 @@ class RedeliveredMarks:
 
     @property
     def is_delivering(self) -> bool:
-        """Whether any message waits for its mark."""
+        """Whether any message waits for its flag."""
         return bool(self._waiting or self._writing)
 
     def turn(self) -> None:
-        """Write the marks of the messages that wait."""
+        """Write the flags of the waiting messages."""
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MAX_BATCH))]
             self._writing += 1
@@ -80,12 +80,12 @@ class RedeliveredMarks:
         self._writing -= 1
         if error is not None:
             log.error(
-                "%s: messages are delivered without a mark in the store: %s",
+                "%s: messages are delivered without the redelivered flag in the store: %s",
                 self._source.destination,
                 error,
             )
         for subscription, entry in batch:
-            if entry in subscription.held:  # else it was closed meanwhile
+            if entry in subscription.held:  # otherwise it was closed meanwhile
                 entry.mark()
                 subscription.deliver(entry)
         self._on_delivered()

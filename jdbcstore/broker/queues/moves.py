@@ -1,6 +1,7 @@
 """Moves of messages between destinations, each in one transaction of the store.
 
-A message is added to its new place and removed from the old one together, so a crash leaves it in one place.
+A message is added to its new place and removed from the old one together, so it is in one place after a
+crash.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from jdbcstore.message.message import Message
 log = logging.getLogger(__name__)
 
 Staged = list[tuple[SendTarget, Message, bool]]
-"""Each new place, the message as it gets it, and whether it is stored there."""
+"""Each new place, the message for it, and whether it is stored there."""
 
 
 @dataclass(eq=False, repr=False)
 class Moves:
-    """Moves entries that no consumer holds."""
+    """Moves entries without a consumer."""
 
     _loop: BrokerLoop
     _outbox: Outbox
@@ -42,8 +43,8 @@ class Moves:
 
         If it fails, the source retains the entries.
 
-        :param stage: adds the messages to a transaction of the store; returns the entries that are removed
-            from the source, and where their messages go. If it returns no entries, nothing is done.
+        :param stage: adds the messages to a transaction of the store; returns the entries to remove from the
+            source, and the new places of their messages. Without entries, nothing is done
         :param what: the messages, for the log
         """
         written = self._outbox.store.transaction()

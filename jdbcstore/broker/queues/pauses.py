@@ -1,4 +1,4 @@
-"""The queues whose deliveries an administrator has paused, which the store keeps for the next master."""
+"""The queues that an administrator has paused, recorded in the store for the next master."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.message.destination import Destination
 
 KnownPauses = MutableMapping[Destination, PausedQueue]
-"""The user who has paused each queue, and the time."""
+"""The user who paused each queue, and the time."""
 
 
 class Pauses:
     """The paused queues of a broker, by name. Every method is called on the loop.
 
-    :param known: those of this process, for a store that does not keep them
+    :param known: the paused queues of this process, for a store that does not record them
     """
 
     def __init__(self, store: Store, loop: BrokerLoop, known: KnownPauses) -> None:
@@ -31,11 +31,11 @@ class Pauses:
         return iter(self._known)
 
     def get(self, queue: Destination) -> PausedQueue | None:
-        """Return who has paused a queue, and when; None if it is not paused."""
+        """Return the user who paused a queue, and the time; None if it is not paused."""
         return self._known.get(queue)
 
     async def load(self) -> None:
-        """Read what the store has kept.
+        """Read the paused queues from the store.
 
         :raises StoreError: it cannot be read
         """
@@ -45,9 +45,9 @@ class Pauses:
             self._known.update((one.queue, one) for one in kept)
 
     async def add(self, queue: Destination, user: str, now_ms: int) -> None:
-        """Keep that a queue is paused.
+        """Record that a queue is paused.
 
-        :raises StoreError: the store has not kept it; it is paused until this process ends
+        :raises StoreError: the store could not record it; it is paused until this process ends
         """
         self._known[queue] = PausedQueue(queue, user, now_ms)
         if isinstance(self._store, Pausing) and not queue.is_temporary:
@@ -56,7 +56,7 @@ class Pauses:
     async def remove(self, queue: Destination) -> None:
         """Forget that a queue is paused; do nothing if it is not.
 
-        :raises StoreError: the store still has it, and the next master pauses it again
+        :raises StoreError: the store still has the record, so the next master pauses it again
         """
         if self._known.pop(queue, None) is not None and isinstance(self._store, Pausing):
             await self._loop.run(partial(self._store.resume_queue, queue))

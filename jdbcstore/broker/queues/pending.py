@@ -1,8 +1,7 @@
-"""Pending messages of a queue, or of a topic for one durable subscription, until they are gone for good.
+"""Pending messages of a queue, or of a topic for one durable subscription, until they are removed.
 
-They wait, stored ones in a cursor over the store and transient ones in memory or in files; are in flight with
-a consumer; or come back. Who gets a message is decided elsewhere: by a queue's dispatcher, or by the one
-consumer that a durable subscription has.
+Stored messages wait in a cursor over the store, transient ones in memory or in files. They are in flight with
+a consumer, or are returned. A queue's dispatcher selects the consumer; a durable subscription has only one.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from jdbcstore.util.futures import StoreFuture
 class SetAside(PriorityLanes):
     """Messages that no consumer with room wants, in delivery order.
 
-    ``groups`` counts those of each group that has any: no message overtakes one of its group here.
+    ``groups`` counts the messages of each group, because no message overtakes another of its group here.
     """
 
     __slots__ = ("groups",)
@@ -74,12 +73,12 @@ class PendingMessages:
     """The pending messages of one queue, or of one topic for a durable subscription: an
     :class:`~jdbcstore.broker.entry.EntrySource`.
 
-    Every method is called on the loop. What is removed with :meth:`pop` or :meth:`take` is in flight until it
-    is acknowledged, moved or given back.
+    Every method is called on the loop. Messages removed with :meth:`pop` or :meth:`take` are in flight until
+    they are acknowledged, moved or given back.
 
-    :param rows: the stored messages; None if none are stored
-    :param transient: the others
-    :param in_flight: the stored messages that pages must not bring
+    :param rows: the stored messages; None if no messages are stored
+    :param transient: the other messages
+    :param in_flight: the stored messages that pages must not return
     :param on_ready: called when there may be messages again
     :param on_lost: called when a temporary file cannot be read back
     """
@@ -102,7 +101,7 @@ class PendingMessages:
         self._on_ready = on_ready
         self._share = None if rows is None else rows.share
         self._heir: Callable[[Sequence[Entry]], None] | None = None
-        """Gets the stored entries that come back after :meth:`close`."""
+        """Gets the stored entries that are returned after :meth:`close`."""
         self.cursor: StoreCursor | None = None
         """The cursor over the store, if any are stored."""
         if rows is not None:
@@ -116,11 +115,12 @@ class PendingMessages:
             )
         self.stored = Backlog(self.cursor or MemoryCursor(self.memory, account.lanes), account.lanes)
         self.aside = SetAside(account.lanes)
-        """Messages that wait until other consumers have room, before all that were not offered yet."""
+        """Messages that wait until other consumers have room, in front of all messages that were not offered
+        yet."""
         self.unwanted: deque[Entry] = deque()
-        """Messages that wait for other consumers, and that the store alone does not know."""
+        """Messages that wait for other consumers, and cannot be left to the store."""
         self.is_window = self.cursor is not None and self.cursor.is_window
-        """Whether an entry can be read again without everything else."""
+        """Whether an entry can be read again without reading all others."""
         self.window = self.cursor if self.is_window else None
         """The cursor, if it may leave messages to the store."""
         self._unloads = self.is_window and not self.policy.advisory_for_consumed
@@ -148,14 +148,14 @@ class PendingMessages:
             message = redelivered_again(message, redeliveries, self.policy.redelivery_policy)
         elif shared is not None:
             message = shared.message
-        # One that came back without a redelivery was only prefetched.
+        # A message that was returned without a redelivery was only prefetched.
         redelivered = bool(redeliveries) or sequence <= self.in_flight.last_sequence
         return Entry(
             message, self, sequence, stored=True, redelivered=redelivered, returned=is_back, shared=shared
         )
 
     def take_stored(self, messages: Iterable[Message], wanted: Wanted | None = None) -> list[Entry]:
-        """Return those of these stored messages that are not in flight, and wanted; they are from now on."""
+        """Return the wanted messages among these that are not in flight; from now on they are."""
         taken = []
         for message in messages:
             sequence = message.sequence or 0
@@ -169,7 +169,7 @@ class PendingMessages:
         return taken
 
     def next(self, *, with_stored: bool = True, with_transient: bool = True) -> tuple[Entry | None, Backlog]:
-        """Return the next entry, which stays, and its backlog: stored and transient ones in turns."""
+        """Return the next entry, which stays, and its backlog; stored and transient entries alternate."""
         stored = self.stored.head() if with_stored else None
         transient = self.transient.head() if with_transient else None
         if transient is None:
@@ -187,7 +187,7 @@ class PendingMessages:
             self.in_flight.add(entry.sequence)
 
     def take(self, wanted: Wanted) -> list[Entry]:
-        """Remove the wanted ones of the entries in memory."""
+        """Remove the wanted entries in memory."""
         taken = [*self.stored.take(wanted), *self.transient.take(wanted), *self.aside.take(wanted)]
         taken += self._take_unwanted(wanted)
         for entry in taken:
@@ -196,9 +196,9 @@ class PendingMessages:
         return taken
 
     def take_expired(self) -> list[Entry]:
-        """Remove the expired ones of the entries in memory, as :meth:`take` does.
+        """Remove the expired entries in memory, like :meth:`take`.
 
-        A part of those in files is read, once nothing before it waits in memory.
+        A part of the entries in files is read when no entry before them waits in memory.
         """
         cursor = self.cursor
         if cursor is None or (cursor.is_up_to_date and not cursor.is_window):
@@ -212,7 +212,7 @@ class PendingMessages:
         return 0 < expiration_ms < self._loop.clock.now_ms()
 
     def put_back(self, entries: Sequence[Entry]) -> None:
-        """Put entries back in their places, and what was set aside: that would overtake them otherwise."""
+        """Put entries back in their places, and set-aside ones too, which would otherwise overtake them."""
         entries = [*entries, *self.aside]
         self.aside.clear()
         self.stored.give_back([entry for entry in entries if entry.stored])
@@ -225,7 +225,7 @@ class PendingMessages:
         return taken
 
     def reconsider(self, wanted: Wanted = lambda _: True) -> None:
-        """Offer again what no consumer wanted: the wanted ones of those in memory, and what is stored."""
+        """Offer unwanted messages again: the wanted ones in memory, and all stored ones."""
         self.put_back(self._take_unwanted(wanted))
         if self.cursor is not None:
             self.cursor.rewind()
@@ -237,28 +237,28 @@ class PendingMessages:
 
     @property
     def is_reading(self) -> bool:
-        """Whether a page is being read, which may bring messages."""
+        """Whether a page is being read, which may return messages."""
         return self.cursor is not None and self.cursor.is_reading
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits, is with a consumer or is stored."""
+        """Whether no message waits, is with a consumer or is stored."""
         passed_over = self.aside.count or self.unwanted
         return not (passed_over or self.in_flight.count) and self.stored.is_empty and self.transient.is_empty
 
     def resync(self) -> None:
-        """Read from the store what a write of unknown outcome may have committed."""
+        """Read messages from the store that a write of unknown outcome may have committed."""
         if self.cursor is not None:
             self.cursor.resync()
             self._on_ready()
 
     def read_from(self, sequence: int | None) -> None:
-        """Read again what is stored from a sequence on, or all; nothing in flight comes again."""
+        """Read stored messages again from a sequence on, or all, except messages in flight."""
         if self.cursor is not None:
             self.cursor.read_from(sequence)
             self._on_ready()
 
-    # In flight: what becomes of entries that a consumer has
+    # In flight: the fate of entries with a consumer
 
     def delivered(self, entry: Entry) -> None:
         if self._unloads and self.memory.is_high and entry.stored and entry.writing is None:
@@ -316,7 +316,7 @@ class PendingMessages:
         self.put_back([entry for entry in entries if not entry.is_unloaded])
         unloaded = [entry for entry in entries if entry.is_unloaded]
         if unloaded and self.cursor is not None:
-            # With all that waits: it would be dispatched before them otherwise.
+            # With all waiting entries, which would otherwise be dispatched before them.
             self.cursor.read_again([*unloaded, *self.stored.take_returned()])
         self._on_ready()
 
@@ -328,16 +328,16 @@ class PendingMessages:
             self.memory.release([entry])
 
     def adopt(self, entries: Sequence[Entry]) -> None:
-        """Take entries of an earlier consumer, which the pages of this one did not bring."""
+        """Take entries of an earlier consumer, which pages of this one did not return."""
         for entry in entries:
             entry.move_to(self)
             self.memory.hold(entry)
         self.give_back(entries)
 
     def close(self, heir: Callable[[Sequence[Entry]], None] | None = None) -> None:
-        """Forget what waits; stored messages stay stored. The owner closes the transient ones.
+        """Forget waiting messages; stored messages stay stored. The owner closes the transient ones.
 
-        :param heir: gets the stored entries that consumers had, now and later
+        :param heir: gets the stored entries of consumers, now and later
         """
         self._heir = heir
         delayed = self.rejections.clear()
@@ -353,7 +353,7 @@ def _none_stored(entries: list[Entry]) -> StoreFuture[None]:
 
 
 def _when_written(entries: Sequence[Entry], callback: Callable[[Entry], None]) -> Sequence[Entry]:
-    """Return the entries that are not being written; the callback gets each of the others once it is."""
+    """Return the entries that are not being written; the callback gets each of the others after its write."""
     writing = [entry for entry in entries if entry.writing is not None]
     for entry in writing:
         if entry.writing is not None:

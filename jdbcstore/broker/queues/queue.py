@@ -1,8 +1,8 @@
 """A queue: every message is delivered to one of its consumers.
 
-Persistent messages are written to the store first, together with the other sends of the same turn of the
-loop, and then wait in a cursor until the dispatcher delivers them. A message leaves the store when its
-acknowledgement is written, again one write for all of a turn.
+Persistent messages are written to the store first, together with other sends of the same iteration of the
+event loop, and then wait in a cursor until the dispatcher delivers them. A message leaves the store when its
+acknowledgement is written, again one write per iteration.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class QueueRows(StoredRows):
-    """The stored messages of a queue, as its :class:`PendingMessages` use them."""
+    """The stored messages of a queue, for its :class:`PendingMessages`."""
 
     def recover(self, limit: int, after: Cursor | None) -> Page:
         return self.store.recover(limit, after)
@@ -62,12 +62,13 @@ class Queue:
     Messages keep the order in which their producers sent them, within a priority if the policy is
     prioritized; stored and transient messages are ordered separately. Every method is called on the loop.
 
-    :param find: the destination of a name now: one that was idle and is closed passes late messages on to it
+    :param find: returns the current destination of a name, to which a closed idle one passes late messages
     :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
         been delivered before
     :param is_concurrent: whether messages are dispatched while they are being written
-    :param is_empty: whether the store is known to hold nothing of this queue
-    :param is_rerouted: whether its messages may be changed, sent elsewhere or later: the engine routes each
+    :param is_empty: whether the store is known to have no messages of this queue
+    :param is_rerouted: whether its messages may be changed, redirected or scheduled, so that the engine
+        routes each
     """
 
     def __init__(
@@ -94,21 +95,21 @@ class Queue:
             prioritized = self.policy.prioritized_messages
             self.store = outbox.store.queue(self.destination, prioritized=prioritized)
         self.stored_before: int | None = 0 if is_empty else None
-        """The number of messages in the store that the counters do not have; None if it is not known."""
+        """The number of stored messages that the counters do not include; None if unknown."""
         self.arrived = last_sequence
         """The sequence up to which all stored messages have arrived."""
         self._holds = 0
-        """Operations under way that hold up the dispatch."""
+        """The number of running operations that suspend the dispatch."""
         self._settling: list[Callable[[], None]] = []
         self._ahead = 0
-        """Messages being written that have to be dispatched before any that comes now."""
+        """Messages being written that must be dispatched before any later message."""
         self._numbers = count(1)
         """The order of transient messages."""
         self._was_used = True
-        """Since :meth:`is_idle` was called last."""
+        """Whether it was used since the last call of :meth:`is_idle`."""
         self._is_closed = False
         self._is_watched = self.policy.advisory_for_delivery or self.policy.send_advisory_if_no_consumers
-        """Whether what arrives is reported."""
+        """Whether arrivals are reported."""
         self.pending = self._make_pending(dead_letters, InFlight(last_sequence), is_empty)
         stored, transient = self.pending.stored.cursor, self.pending.transient.cursor
         self._stored_flow = FlowControl(
@@ -134,7 +135,7 @@ class Queue:
     def _make_pending(
         self, dead_letters: DeadLetters, in_flight: InFlight, is_empty: bool
     ) -> PendingMessages:
-        # Beside the store's cursor, that of transient messages may use files, as in ActiveMQ.
+        # The cursor of transient messages may use files in addition to the store's cursor, as in ActiveMQ.
         account, kind = self._account, self.policy.pending_queue_policy
         name = f"stored messages of {self.destination}"
         transient = memory_or_file(
@@ -172,8 +173,8 @@ class Queue:
         return True
 
     def _on_lost(self, error: SpillFailed) -> None:
-        """Read from the store again: a temporary file cannot be read back."""
-        log.error("%s is read again from the store: %s", self.destination, error)
+        """Read from the store again, because a temporary file cannot be read back."""
+        log.error("%s: reading again from the store: %s", self.destination, error)
         # Not in the middle of a dispatch.
         self._loop.call_soon(self._start_over)
 
@@ -185,7 +186,7 @@ class Queue:
     # Sending
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
-        """Completes when the message is durable, if it is persistent, and there is room for more."""
+        """Send a message; completes when it is durable, if it is persistent, and there is room for more."""
         stored = message.persistent and self.store is not None
         flow = self._stored_flow if stored else self._transient_flow
         if flow.must_wait:
@@ -206,10 +207,11 @@ class Queue:
 
     @property
     def lane(self) -> Accept | None:
-        """The way of messages that are to be stored; None if they wait, or are dispatched before."""
+        """The fast path for messages that only need storing; None if they must wait, or are dispatched
+        before."""
         if self.store is None or self._concurrent is not None:
             return None
-        # The window of a store's cursor is never full: its messages are not asked about one by one.
+        # The window of a store's cursor is never full, so there is no check for each message.
         fills = type(self.pending.stored.cursor) is not StoreCursor or self._resources.stored is not None
         return None if fills and self._stored_flow.must_wait else self._accept
 
@@ -246,7 +248,7 @@ class Queue:
         if reference is None:
             entry = Entry(message, self.pending, next(self._numbers), stored=False)
             self.pending.transient.cursor.push(entry)
-        elif reference.sequence >= 0:  # else the store has dropped it as a duplicate
+        elif reference.sequence >= 0:  # otherwise the store dropped it as a duplicate
             self.arrived = reference.sequence
             window = None if self.consumers else self.pending.window
             if window is not None and window.pass_over(message, reference.sequence):
@@ -272,7 +274,7 @@ class Queue:
         self.pending.resync()
 
     def read_from(self, sequence: int | None) -> None:
-        """Read again what is stored from a sequence on, or all; nothing in flight comes again."""
+        """Read stored messages again from a sequence on, or all, except messages in flight."""
         if self._is_closed:
             self._find(self.destination).read_from(sequence)
             return
@@ -280,7 +282,7 @@ class Queue:
         self.pending.read_from(sequence)
 
     def _admit_blocked(self) -> None:
-        """Let blocked producers send, if there is room now."""
+        """Let blocked producers send, if there is room."""
         while (blocked := self._stored_flow.take()) is not None:
             self._outbox.add(PendingSend(blocked.message, self, blocked.connection_id, blocked.promise))
         while (blocked := self._transient_flow.take()) is not None:
@@ -300,7 +302,7 @@ class Queue:
         return held + [entry.message for entry in self.pending.waiting_transient()]
 
     def add(self, subscription: BaseSubscription) -> None:
-        """Start to serve a consumer or a browser."""
+        """Start serving a consumer or a browser."""
         if isinstance(subscription, Browser):
             subscription.browse(self.destination, self.store, self.transient_messages)
             return
@@ -319,7 +321,7 @@ class Queue:
         self._wake()
 
     async def settled(self) -> None:
-        """Wait until no page of it is being read."""
+        """Wait until no page of the queue is being read."""
         settled: Future[None] = self._loop.create_future()
         self.when_settled(partial(settled.set_result, None))
         await settled
@@ -337,25 +339,25 @@ class Queue:
 
     @property
     def size(self) -> int | None:
-        """The number of messages here, those with consumers included; None if it has to be counted."""
+        """The number of messages, including unacknowledged ones; None if it must be counted."""
         if self.stored_before is None:
             return None
         return max(self.stored_before + self.counters.enqueued - self.counters.dequeued, 0)
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a message waits for a consumer with room; it may be read from the store for this."""
+        """Whether a message waits for a consumer with room; this may read from the store."""
         pending = self.pending
         if pending.aside.count or pending.transient.head() is not None:
             return True
         return pending.stored.head() is not None
 
     def set_stored_before(self, count: int) -> None:
-        """Take the number of messages in the store that the counters do not have."""
+        """Set the number of stored messages that the counters do not include."""
         self.stored_before = count
 
     def pause(self) -> None:
-        """Deliver nothing until :meth:`resume`; messages that consumers have stay with them."""
+        """Deliver nothing until :meth:`resume`; consumers keep their messages."""
         self.is_paused = True
 
     def resume(self) -> None:
@@ -365,7 +367,7 @@ class Queue:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Deliver nothing meanwhile."""
+        """Suspend deliveries during the block."""
         self._holds += 1
         try:
             yield
@@ -385,13 +387,13 @@ class Queue:
     ) -> int:
         """Withdraw messages from dispatch in batches, pass each to ``act``, and return their number.
 
-        These are messages that have arrived before this call. Those that a consumer or an open transaction
-        has stay there. ``act`` decides where the entries go: it acknowledges, moves or gives them back.
+        This covers messages that arrived before this call, except messages of a consumer or an open
+        transaction. ``act`` acknowledges, moves or gives back the entries.
 
         :param ids: only messages with these ids, which are looked up instead of searched for
-        :param goes_on: called after each batch with the numbers of messages that were taken, and looked at;
-            whether to go on with the next
-        :raises StoreError: the store cannot be read, or as ``act`` does
+        :param goes_on: called after each batch with the numbers of taken and examined messages; returns
+            whether to continue
+        :raises StoreError: the store cannot be read, or ``act`` raises it
         """
         # Files, and lists of all messages, cannot be searched while they change.
         holds = not self.pending.is_window
@@ -404,7 +406,7 @@ class Queue:
             if holds and not self._is_closed:
                 self._start_over()
 
-    # Once per turn of the loop
+    # Once per iteration of the loop
 
     def turn(self) -> None:
         """Admit blocked producers, and dispatch."""
@@ -428,7 +430,7 @@ class Queue:
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing waits, is with a consumer or is being written."""
+        """Whether no message waits, is with a consumer or is being written."""
         blocks = self._stored_flow.is_blocking or self._transient_flow.is_blocking
         return self.pending.is_empty and not (self._ahead or blocks or self.pending.acknowledgements.pending)
 
@@ -436,14 +438,14 @@ class Queue:
         """Return whether it is empty and without consumers, and was not used since the last call."""
         was_used, self._was_used = self._was_used, False
         if not was_used and self.size == 0:
-            self.pending.stored.head()  # purged: an empty page says so
+            self.pending.stored.head()  # it was purged, as an empty page shows
         holds = self.memory.used or len(self.consumers) or not self.pending.is_empty
         blocks = self._stored_flow.is_blocking or self._transient_flow.is_blocking
         unwritten = self._ahead or blocks or self.pending.acknowledgements.pending
         return not (was_used or holds or unwritten or self.pending.rejections.delayed or self._holds)
 
     def close(self) -> None:
-        """Forget what is in memory; stored messages stay stored."""
+        """Forget the content of memory; stored messages stay stored."""
         self._is_closed = True
         self._assembly.close()
         self.expiry.close()

@@ -24,9 +24,9 @@ from jdbcstore.message.values import Long
 log = logging.getLogger(__name__)
 
 MAX_DELAYED = 10_000
-"""Delayed entries of a queue beyond which it dispatches nothing more."""
+"""The most delayed entries of a queue; beyond it, the queue stops dispatching."""
 _MAX_STEPS = 64
-"""Steps of the exponential back-off, so that no delay overflows."""
+"""The most steps of the exponential back-off, so that no delay overflows."""
 _BEFORE_ANOTHER_TRY = 1.0
 _MARK = "redeliveryDelay"
 
@@ -49,15 +49,15 @@ def delay_before(policy: RedeliveryPolicy, count: int) -> float:
 
 
 def delay_mark(delay: float) -> dict[str, Any]:
-    """Return the property by which ActiveMQ's redelivery plug-in marks what it sends again after a delay.
+    """Return the property that ActiveMQ's redelivery plug-in sets on messages sent again after a delay.
 
-    A JMS client whose own policy allows fewer redeliveries would reject the message unseen otherwise.
+    Otherwise a JMS client whose own policy allows fewer redeliveries would reject the message unseen.
     """
     return {_MARK: Long(round(delay * 1000))}
 
 
 def redelivered_again(message: Message, count: int, policy: RedeliveryPolicy | None) -> Message:
-    """Return a message that is read from the store once more, after so many redeliveries of it here."""
+    """Return a message that was read again from the store, with its redeliveries here added."""
     if policy is None or not count:
         return message.replace(redelivery_counter=count)
     mark = delay_mark(delay_before(policy, count - 1))
@@ -67,7 +67,7 @@ def redelivered_again(message: Message, count: int, policy: RedeliveryPolicy | N
 class Rejections:
     """Rejected and expired entries of one source: a queue, or a topic for one durable subscription.
 
-    :param rows: the stored messages; None if none are stored
+    :param rows: the stored messages; None if no messages are stored
     """
 
     def __init__(
@@ -77,16 +77,16 @@ class Rejections:
         self._dead_letters, self._source, self._rows = dead_letters, source, rows
         self._subscriber = None if rows is None else rows.subscriber
         self.delayed: dict[Entry, TimerHandle] = {}
-        """Entries that wait until they are delivered again."""
+        """Entries that wait for their redelivery."""
 
     def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
-        """Redeliver or dead-letter them, as the policy says; completes when that is durable.
+        """Redeliver or dead-letter entries according to the policy; completes when that is durable.
 
-        :param cause: why they were rejected, if the consumer has said so
+        :param cause: the reason from the consumer, if given
         """
         policy, strategy = self._policy.redelivery_policy, self._policy.dead_letter_strategy
         if self._subscriber is None and is_dead_letter_queue(strategy, self._source.destination):
-            # Its messages have nowhere else to go.
+            # Its messages have no other destination.
             policy = replace(policy or RedeliveryPolicy(), maximum_redeliveries=-1)
         dead = []
         for entry in entries:
@@ -115,11 +115,11 @@ class Rejections:
         return self._move_dead(entries, expired=True)
 
     def expire(self, entries: Sequence[Entry]) -> None:
-        """As :meth:`move_expired`, without a caller that waits."""
+        """Move expired entries like :meth:`move_expired`, without a waiting caller."""
         self.move_expired(entries).add_done_callback(unheard)
 
     def retain(self, entries: Sequence[Entry]) -> None:
-        """Deliver entries again, a little later, that could not be dead-lettered."""
+        """Redeliver entries, a little later, that could not be dead-lettered."""
         for entry in entries:
             self._delay(entry, _BEFORE_ANOTHER_TRY)
 
@@ -131,14 +131,14 @@ class Rejections:
             self._loop.guarded(self._source.give_back)([entry])
 
     def take(self, wanted: Wanted) -> list[Entry]:
-        """Remove the wanted ones of the delayed entries."""
+        """Remove the wanted delayed entries."""
         taken = [entry for entry in self.delayed if wanted(entry)]
         for entry in taken:
             self.delayed.pop(entry).cancel()
         return taken
 
     def clear(self) -> list[Entry]:
-        """Cancel all delays; returns the entries that were delayed."""
+        """Cancel all delays; return the delayed entries."""
         entries = [*self.delayed]
         for timer in self.delayed.values():
             timer.cancel()
@@ -148,9 +148,9 @@ class Rejections:
     def reload(
         self, entries: Sequence[Entry], go_on: Callable[[Sequence[Entry]], Future[None]]
     ) -> Future[None]:
-        """Call ``go_on`` once all entries have their messages in memory, which is mostly at once.
+        """Call ``go_on`` when all entries have their messages in memory, which is mostly immediately.
 
-        If the store cannot be read, the source retains the entries; those removed from the store meanwhile
+        If the store cannot be read, the source retains the entries. Entries removed from the store meanwhile
         count as acknowledged.
         """
         unloaded, rows = [entry for entry in entries if entry.is_unloaded], self._rows
@@ -175,7 +175,7 @@ class Rejections:
         error = reading.exception()
         if error is not None:
             if isinstance(error, CorruptMessage):
-                log.error("a message cannot be read and stays where it is: %s", error)
+                log.error("a message cannot be read, and stays in its queue: %s", error)
             else:
                 self._source.retain(entries)
             settle(promise, error)
@@ -192,7 +192,7 @@ class Rejections:
 
 
 def _read_all(store: MessageStore, sequences: Sequence[int]) -> list[Message | None]:
-    """Read messages, in a thread; those that were removed are None."""
+    """Read messages; removed ones are None; called in a thread."""
     return [_read(store, sequence) for sequence in sequences]
 
 

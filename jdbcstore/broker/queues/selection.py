@@ -1,11 +1,11 @@
-"""Selections: messages of a queue that an administrator wants, taken from the reach of its consumers.
+"""Selections: messages of a queue that are hidden from its consumers for an administrator.
 
-First those in memory, then those in the store, page by page. What is taken counts as in flight: no page
-brings it to a consumer. Each page is compared with memory and taken in one step, between which the queue
-dispatches as always.
+Messages in memory come first, then stored ones, page by page. Taken messages count as in flight, so no page
+returns them to a consumer. Each page is compared with memory and taken in one step; between steps the queue
+dispatches as usual.
 
-What is done with them is one commit after the other, and a client's commit waits for the one under way. So
-each is for as many messages as take a few hundredths of a second.
+The messages are processed in consecutive commits, and a client's commit waits for the running one. So each
+commit covers as many messages as take a few hundredths of a second.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 
 Act = Callable[[Sequence[Entry]], Future[None]]
-"""The fate of entries that were taken; completes when that is durable, or has failed."""
+"""Processes taken entries; completes when that is durable, or has failed."""
 _T = TypeVar("_T")
 _TARGET = 0.02
-"""Seconds that a batch may take: for about so long a client's commit waits for it."""
+"""Target seconds of a batch, for which a client's commit may wait."""
 _FIRST, _LEAST = 50, 5
 
 
 class BatchSize:
-    """The number of messages of an operation's next batch, by how long the last ones took.
+    """The size of an operation's next batch, from the duration of the last ones.
 
     :param most: the largest
     """
@@ -44,7 +44,7 @@ class BatchSize:
         self.value = min(_FIRST, self._most)
 
     def took(self, count: int, seconds: float) -> None:
-        """Note a batch; one that had to wait for something else changes the next one by half at most."""
+        """Record a batch. A batch that waited for other work changes the next one by half at most."""
         wanted = int(count * _TARGET / max(seconds, 1e-6))
         wanted = min(max(wanted, self.value // 2, _LEAST), 2 * self.value)
         self.value = min(wanted, self._most)
@@ -67,14 +67,14 @@ class QueueSelection:
         ids: Sequence[MessageId] | None,
         goes_on: Callable[[int, int], bool],
     ) -> int:
-        """Take at most so many messages and pass them to ``act`` in batches; returns their number.
+        """Take messages, up to a limit, and pass them to ``act`` in batches; return their number.
 
-        :param last: the sequence up to which all messages have arrived: a later one may still be on its way
-            from the store to the queue, which would then have it twice
-        :param last_transient: the same for messages that are not stored
-        :param goes_on: called after each batch with the numbers of messages that were taken, and looked at;
-            whether to go on with the next
-        :raises StoreError: the store cannot be read, or as ``act`` does
+        :param last: the sequence up to which all messages have arrived; a later message may still be on its
+            way from the store to the queue, which would then have it twice
+        :param last_transient: the same for transient messages
+        :param goes_on: called after each batch with the numbers of taken and examined messages; returns
+            whether to continue
+        :raises StoreError: the store cannot be read, or ``act`` raises it
         """
         count = 0
         size = BatchSize(self._pending.policy.max_page_size)
@@ -118,15 +118,16 @@ class QueueSelection:
     async def _pages_of(
         self, chosen: Wanted, ids: Sequence[MessageId] | None
     ) -> AsyncIterator[tuple[list[Entry], int]]:
-        """Yield what is taken, and of how many messages: from memory, then from each page of the store."""
+        """Yield taken entries and the number of examined messages: from memory, then from each page of the
+        store."""
         while taken := self._from_memory(chosen):
             yield taken, len(taken)
-            if self._pending.transient.head() is None:  # it reads more from files, if there are any
+            if self._pending.transient.head() is None:  # this reads more from files, if there are any
                 break
         rows = self._pending.rows
         if rows is not None:
             async for page in self._pages(rows.store, ids):
-                # Those of the page that are in memory are taken from there, or are not wanted.
+                # Messages of the page that are in memory are taken from there, or are not wanted.
                 yield [*self._from_memory(chosen), *self._pending.take_stored(page, chosen)], len(page)
 
     def _from_memory(self, chosen: Wanted) -> list[Entry]:

@@ -1,1 +1,1 @@
-"""Scheduled delivery: messages that are sent to their destination later, once or again and again."""
+"""Scheduled delivery: messages that are sent to their destination later, once or repeatedly."""

@@ -1,4 +1,4 @@
-"""ActiveMQ's management destination of scheduled messages: browse and remove them by messages."""
+"""ActiveMQ's management destination for scheduled messages, which requests in messages browse and remove."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def is_management(destination: Destination | None) -> bool:
 
 
 async def manage(scheduler: Scheduler, request: Message, answer: Callable[[Message], None]) -> None:
-    """Do what a request says; a copy of each browsed message is passed to ``answer``.
+    """Carry out a request; ``answer`` gets a copy of each browsed message.
 
-    :raises InvalidMessage: there is no such action, or something that it needs is missing
-    :raises StoreError: it was not done
+    :raises InvalidMessage: the action is unknown, or a required property is missing
+    :raises StoreError: it was not carried out
     """
     properties = request.properties
     action = properties.get(ACTION)
@@ -45,7 +45,7 @@ async def manage(scheduler: Scheduler, request: Message, answer: Callable[[Messa
 
 
 def _chosen(scheduler: Scheduler, properties: Mapping[str, Any]) -> list[tuple[int, Job]]:
-    """Return the jobs that are due in the time of a request, or all; the next one first."""
+    """Return the jobs that are due in the interval of a request, or all; the next one first."""
     begin, end = _time(properties, FROM), _time(properties, TO)
     found = [
         (number, job)

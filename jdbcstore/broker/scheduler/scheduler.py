@@ -1,7 +1,7 @@
 """The scheduler: keeps jobs in the store, and sends each message when it is due, exactly once.
 
 One transaction of the store removes the job, adds the message to its destinations, and adds the next job if
-there is one. A crash leaves either all or nothing of that.
+there is one. So after a crash either all or none of this has happened.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from jdbcstore.message.message import Message
 log = logging.getLogger(__name__)
 
 _LONGEST_WAIT = 60.0
-"""Seconds after which the clock is looked at again, which somebody may have set."""
+"""Seconds after which the clock is checked again, because it may have been set."""
 _BEFORE_ANOTHER_TRY = 1.0
 _MOST_AT_ONCE = 50
 """Jobs whose messages are in memory at a time."""
 _PAGE = 500
 
 Route = Callable[[Message], Sequence[tuple[SendTarget, Message]]]
-"""Each destination of a message that is due, and the message as it gets it."""
+"""Each destination of a due message, and the message for it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -55,9 +55,9 @@ class Scheduler:
     _outbox: Outbox
     _route: Route
     _audited: bool
-    """Whether the store drops a message id that it has seen before, in whatever destination."""
+    """Whether the store drops a message id that it has seen before in any destination."""
     _most_repeats: int
-    """The most that a producer may ask for."""
+    """The most repetitions that a producer may request."""
 
     destination = JOBS
 
@@ -65,7 +65,7 @@ class Scheduler:
         self.jobs: dict[int, Job] = {}
         """All jobs, by the sequence of their rows."""
         self._due: list[tuple[int, int]] = []
-        """A heap of times and sequences; those of jobs that are gone are passed over."""
+        """A heap of times and sequences; removed jobs are skipped."""
         self._must_load = True
         self._changed = Event()
         self._task: Task[None] | None = None
@@ -74,27 +74,27 @@ class Scheduler:
         self._numbers = itertools.count(1)
 
     def start(self) -> None:
-        """Read the jobs in the store, and begin to send what is due."""
+        """Read the jobs in the store, and start sending due messages."""
         self._task = self._loop.create_task(self._run())
 
     async def stop(self) -> None:
-        """Send nothing more. What is being committed is done by the loop."""
+        """Send no more messages. The loop completes running commits."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def look(self) -> None:
-        """Look for jobs that are due now: a job has come, or the clock was set."""
+        """Check for due jobs, because a job was added or the clock was set."""
         self._changed.set()
 
     # A target of sends
 
     def takes(self, message: Message) -> bool:
-        """Return whether a message is to be sent later."""
+        """Return whether a message is scheduled."""
         return is_scheduled(message)
 
     def job(self, message: Message, copy: int) -> Message:
-        """Return the job for a message, to be sent to this target; ``copy`` is its number, for a composite.
+        """Return the job for a message, as a message for this target; ``copy`` is its number in a composite.
 
         :raises InvalidMessage: a property of its schedule is wrong
         """
@@ -104,7 +104,7 @@ class Scheduler:
         return job.in_row(message, message_id)
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
-        """Completes when the job is durable."""
+        """Send a job; completes when it is durable."""
         promise = Promise(loop=self._loop.events)
         self._outbox.add(PendingSend(message, self, connection_id, promise))
         return promise
@@ -120,7 +120,7 @@ class Scheduler:
         return self._loop.done()
 
     def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:  # noqa: ARG002
-        if reference is not None and reference.sequence >= 0:  # else the store has dropped it as a duplicate
+        if reference is not None and reference.sequence >= 0:  # otherwise the store dropped it as a duplicate
             self._add(reference.sequence, Job.of(message))
             self.look()
 
@@ -134,7 +134,7 @@ class Scheduler:
     # Jobs
 
     def _add(self, sequence: int, job: Job) -> None:
-        # One that was read from the store may arrive only then.
+        # A job that was read from the store may arrive again here.
         if sequence not in self.jobs:
             self.jobs[sequence] = job
             heappush(self._due, (job.at_ms, sequence))
@@ -155,7 +155,7 @@ class Scheduler:
                     if message.sequence is not None:
                         self._add(message.sequence, Job.of(message))
                 except CorruptMessage as error:
-                    log.error("a scheduled message is damaged and stays where it is: %s", error)
+                    log.error("a scheduled message is damaged, and stays scheduled: %s", error)
             if not page and not page.corrupt:
                 return
             cursor = page.cursor
@@ -177,7 +177,7 @@ class Scheduler:
                 await self._send_each(due)
         except StoreError as error:
             self._must_load = True
-            log.warning("scheduled messages cannot be read, and are tried again: %s", error)
+            log.warning("cannot read scheduled messages; retrying: %s", error)
             await asyncio.sleep(_BEFORE_ANOTHER_TRY)
 
     def _take_due(self) -> list[int]:
@@ -213,7 +213,7 @@ class Scheduler:
             job = self.jobs.get(sequence)
             if row is None:
                 self.jobs.pop(sequence, None)
-            elif job is not None:  # else it was removed meanwhile
+            elif job is not None:  # otherwise it was removed meanwhile
                 sent[sequence] = self._send_one(sequence, job, row, rooms)
         outcomes = await asyncio.gather(*sent.values(), return_exceptions=True)
         for sequence, error in zip(sent, outcomes, strict=True):
@@ -224,11 +224,11 @@ class Scheduler:
     def _failed(self, sequence: int, error: BaseException) -> None:
         if isinstance(error, CorruptMessage):
             self.jobs.pop(sequence, None)
-            log.error("a scheduled message is damaged and stays where it is: %s", error)
+            log.error("a scheduled message is damaged, and stays scheduled: %s", error)
         elif isinstance(error, OutcomeUnknown):
             self.resync()
         elif isinstance(error, StoreError):
-            log.warning("a scheduled message could not be sent, and is tried again: %s", error)
+            log.warning("cannot send a scheduled message; retrying: %s", error)
             again_ms = self._loop.clock.now_ms() + round(_BEFORE_ANOTHER_TRY * 1000)
             heappush(self._due, (again_ms, sequence))
         else:
@@ -246,7 +246,7 @@ class Scheduler:
             for target, message in targets:
                 staged.append((target, message, target.stage(written, message)))
             for following in next_jobs(job, row, now_ms):
-                # A store's audit would drop another row with the same id.
+                # Otherwise a store's audit would drop another row with the same id.
                 again = following.in_row(row, self._new_id())
                 staged.append((self, again, self.stage(written, again)))
             written.queue(JOBS).acknowledge(sequence)
@@ -264,7 +264,7 @@ class Scheduler:
         try:
             return self._route(message)
         except (InvalidDestination, InvalidMessage) as error:
-            log.error("a scheduled message is dropped, because it cannot be sent any more: %s", error)
+            log.error("dropped a scheduled message that can no longer be sent: %s", error)
             return []
 
     def _new_id(self) -> MessageId:
@@ -294,9 +294,9 @@ class Scheduler:
     # Management
 
     async def remove(self, sequences: Sequence[int]) -> None:
-        """Remove jobs; completes once that is durable.
+        """Remove jobs; completes when that is durable.
 
-        :raises StoreError: they may still be there
+        :raises StoreError: they may still be scheduled
         """
         for sequence in sequences:
             self.jobs.pop(sequence, None)
@@ -308,7 +308,7 @@ class Scheduler:
             raise
 
     def hasten(self, sequences: Sequence[int]) -> None:
-        """Have jobs be due now."""
+        """Make jobs due now."""
         now_ms = self._loop.clock.now_ms()
         for sequence in sequences:
             self.jobs[sequence] = replace(self.jobs[sequence], at_ms=now_ms)
@@ -316,13 +316,13 @@ class Scheduler:
         self.look()
 
     async def read(self, sequence: int) -> Message | None:
-        """Return the stored message of a job; None if it is gone."""
+        """Return the stored message of a job; None if it was removed."""
         store = await self._loop.run(lambda: self._store)
         return await self._loop.run(partial(_read, store, sequence))
 
 
 def _read(store: MessageStore, sequence: int) -> Message | None:
-    """In a thread."""
+    """Read messages; called in a thread."""
     try:
         return store.get_message(sequence)
     except MessageNotFound:

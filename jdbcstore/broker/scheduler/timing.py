@@ -1,4 +1,4 @@
-"""The schedules that producers ask for, and the jobs that take the place of one that is due."""
+"""The schedules of producers, and the jobs that follow a due job."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from jdbcstore.message.message import Message
 _MOST = 2**53
 _FIELDS = 5
 _PUT_BACK_MS = 3 * 3600 * 1000
-"""A clock that is put back by more has been wrong: what is due follows its new time, as in Debian's cron."""
+"""Milliseconds. A clock that is put back by more was wrong, so jobs follow its new time, as in Debian's
+cron."""
 
 
 def is_scheduled(message: Message) -> bool:
-    """Return whether a producer wants a message to be sent later."""
+    """Return whether a message has a schedule."""
     properties = message.properties
     return (DELAY in properties or PERIOD in properties or CRON in properties) and JOB_ID not in properties
 
 
 def new_job(message: Message, job_id: str, now_ms: int, most_repeats: int) -> Job:
-    """Return the job of a message that a producer sends.
+    """Return the job of a message from a producer.
 
-    :param most_repeats: the most that it may ask for
+    :param most_repeats: the most repetitions that it may request
     :raises InvalidMessage: a property of its schedule is wrong
     """
     timing = Timing.of(message.properties)
@@ -52,10 +53,10 @@ def is_sent(job: Job, row: Message) -> bool:
 
 
 def next_jobs(job: Job, row: Message, now_ms: int) -> list[Job]:
-    """Return the jobs that take the place of this one."""
+    """Return the jobs that follow this one."""
     timing = Timing.of(row.properties)
     if timing.cron is not None and not job.follows_cron:
-        # A clock that was put back a little does not repeat what it has passed already.
+        # A clock that was put back a little does not repeat jobs that it has already passed.
         was_put_back = 0 < job.at_ms - now_ms <= _PUT_BACK_MS
         again = [replace(job, at_ms=timing.next_ms(job.at_ms if was_put_back else now_ms))]
         if timing.repeats:
@@ -74,7 +75,7 @@ def next_jobs(job: Job, row: Message, now_ms: int) -> list[Job]:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The schedule that a producer asks for, as in ActiveMQ."""
+    """The schedule of a message, as in ActiveMQ."""
 
     delay_ms: int
     period_ms: int
@@ -96,24 +97,23 @@ class Timing:
         )
         if found.repeats < 0 and not found.period_ms:
             raise InvalidMessage(
-                f"{REPEAT} for ever needs {PERIOD}, the milliseconds between two deliveries; set both"
+                f"{REPEAT} without end needs {PERIOD}, the milliseconds between two deliveries; set both"
             )
         return found
 
     def first_ms(self, now_ms: int) -> int:
-        """Return when the message is sent first."""
+        """Return the time when the message is sent first."""
         if self.cron is None:
             return now_ms + (self.delay_ms or self.period_ms)
         at_ms = self.next_ms(now_ms)
-        # With repetitions, each time begins a round that waits for itself.
+        # With repetitions, each time begins a round with its own delays.
         return at_ms if self.repeats else at_ms + self.delay_ms
 
     def next_ms(self, after_ms: int) -> int:
-        """Return when the cron entry is due next, by local time: always after ``after_ms``.
+        """Return the next time of the cron entry, by local time, always after ``after_ms``.
 
         As in Debian's cron, an entry for a fixed time is due once in the night in which the clock is put
-        back, and one for a time that is left out in spring is due right after it; ``*`` follows the time
-        that really passes.
+        back. An entry for a time that is skipped in spring is due right after it. ``*`` follows elapsed time.
 
         :raises InvalidMessage: it is wrong, or never due
         """
@@ -135,7 +135,8 @@ class Timing:
 
 
 def _local_zone() -> tzinfo | None:
-    """Return this machine's time zone with its rules; today's offset if it has no name in the zone files."""
+    """Return this machine's time zone with its rules, or the current offset if the zone files have no name
+    for it."""
     from tzlocal import get_localzone
 
     try:
@@ -143,12 +144,12 @@ def _local_zone() -> tzinfo | None:
     except (
         ValueError,
         LookupError,
-    ):  # TZ is a rule of POSIX, or the machine's settings contradict each other
+    ):  # TZ is a POSIX rule, or the machine's settings contradict each other
         return datetime.now().astimezone().tzinfo
 
 
 def _number(properties: Mapping[str, Any], name: str, at_least: int) -> int:
-    # ActiveMQ's JMS client makes null of a number of the wrong type.
+    # ActiveMQ's JMS client turns a number of the wrong type into null.
     value = properties.get(name)
     value = 0 if value is None else value
     try:

@@ -1,4 +1,4 @@
-"""A frame of STOMP that needs no decision, read at once."""
+"""A fast reader for ordinary STOMP frames."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _FRAME: Any = cython.declare(object, places(Frame, ("command", "headers", "body"
 def usual_frame(data: bytes, offset: int, limits: FrameLimits) -> tuple[Frame, int] | None:
     """Return a frame of STOMP 1.1 or 1.2, which may begin with line feeds, and the offset of its end.
 
-    None if it is not complete, or not valid, or there is anything about it that needs a decision: escapes,
-    carriage returns, repeated headers. See :class:`jdbcstore.broker.stomp.reader.FrameReader`, which decides.
+    None if it is incomplete, invalid, or needs special treatment, because of escapes, carriage returns or
+    repeated headers; see :class:`jdbcstore.broker.stomp.reader.StompFrameReader`.
     """
     at: cython.Py_ssize_t = offset
     size: cython.Py_ssize_t = len(data)

@@ -29,13 +29,13 @@ class FrameLimits:
     """The number of headers."""
     body: int = 100 * 1024 * 1024
     large: int = 0
-    """From this size on, the body of a SEND is read part by part, if it has a content-length and is not there
-    at once; 0 is never."""
+    """From this size on, the body of a SEND is read part by part, if it has a content-length and is still
+    arriving; 0 means never."""
 
 
 @dataclass(slots=True)
 class Frame:
-    """A command, its headers, its body. The headers belong to the reader's caller, who may change them."""
+    """A command, its headers, its body. The reader's caller owns the headers, and may change them."""
 
     command: str
     headers: dict[str, str]
@@ -47,24 +47,24 @@ class Frame:
 
 @dataclass(slots=True, repr=False)
 class LargeFrame(Frame):
-    """A SEND whose body follows part by part, in so many bytes."""
+    """A SEND whose body follows part by part, with its size."""
 
     length: int = 0
 
 
 class BodyPart(Frame):
-    """The next bytes of the body of a :class:`LargeFrame`; without any after the last."""
+    """The next bytes of the body of a :class:`LargeFrame`; empty after the last."""
 
     __slots__ = ()
 
 
 WITH_BODY = frozenset(("SEND", "MESSAGE", "ERROR"))
-"""The commands whose content-length counts, as in ActiveMQ: some clients copy the headers of a message,
-content-length included, into the ACK for it."""
+"""The commands whose content-length is used, as in ActiveMQ, because some clients copy the headers of a
+message, including content-length, into its ACK."""
 
 
 def escape(text: str, version: Version) -> str:
-    """Return a header's name or value as it is written.
+    """Escape a header's name or value.
 
     Characters that a version cannot express become blanks.
     """
@@ -77,7 +77,7 @@ def escape(text: str, version: Version) -> str:
 def encode(command: str, headers: Iterable[tuple[str, str]], version: Version, body: bytes = b"") -> bytes:
     """Return a frame as bytes.
 
-    Headers of CONNECTED are not escaped: the client does not know the version yet.
+    Headers of CONNECTED are not escaped, because the client does not know the version yet.
     """
     if command == "CONNECTED":
         version = Version.V1_0
@@ -96,7 +96,7 @@ def encode_head(text: str) -> bytes:
 
 
 def required(headers: Mapping[str, str], name: str, command: str) -> str:
-    """Return a header that a command cannot do without.
+    """Return a required header of a command.
 
     :raises ProtocolError: it is missing or empty
     """

@@ -1,7 +1,7 @@
-"""The head of a SEND that comes again: such a frame is compared, and not read header by header.
+"""A fast path for repeated heads of SEND, which are compared instead of read header by header.
 
-Heads that are alike differ in ``receipt`` and ``content-length`` alone. The general way, from the reader of
-frames to the engine, stays complete: the lane is an exception to it, and leaves it everything else.
+Repeated heads differ only in ``receipt`` and ``content-length``. The general path, from the reader of frames
+to the engine, handles all other frames.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ _FREE = {
     "receipt": r"receipt:([ -9;-\[\]-~]{1,200})",  # ASCII without a colon and a backslash
     "content-length": r"content-length:([0-9]{1,9})",
 }
-"""The headers that differ, and their lines."""
+"""The headers that may differ, and their lines."""
 _MOST_FREE = 512
-"""More bytes than these lines have."""
+"""An upper bound of the bytes of these lines."""
 _DECIDED = frozenset(("transaction", "destination-type"))
 """Headers for the session, not for the message."""
 _ODD = re.compile(r"[\\\r\n\0]")
 
 
 class SendHead:
-    """The head of the last SENDs of a client, which were alike: the next ones mostly are, too."""
+    """The head of a client's last SENDs, which were alike, as the next ones probably are."""
 
     def __init__(self) -> None:
         self.destination = ""
         """The name of their destination."""
         self._last: dict[str, str] = {}
-        """The headers of the last SEND that went the general way."""
+        """The headers of the last SEND on the general path."""
         self._headers: dict[str, str] = {}
         """These headers without the destination and the receipt."""
         self._match: Callable[[bytes, int], re.Match[bytes] | None] | None = None
@@ -38,7 +38,7 @@ class SendHead:
         """The groups of these headers; 0 if the head has none."""
 
     def learn(self, headers: Mapping[str, str], limits: FrameLimits) -> bool:
-        """Note the head of a SEND; return whether it is like the last one, and its like can be read here."""
+        """Record the head of a SEND; return whether it is like the last one, and can be read on this path."""
         last, self._last = self._last, {**headers, **dict.fromkeys(headers.keys() & _FREE.keys(), "")}
         if self._last != last:
             self._match = None
@@ -57,7 +57,7 @@ class SendHead:
     def read(self, data: bytes, at: int, most: int) -> tuple[Frame, str | None, int] | None:
         """Return the next frame without its destination and receipt, the receipt, and the offset of its end.
 
-        None if it has another head, or is not complete, or not valid.
+        None if it has another head, is incomplete or is invalid.
 
         :param most: the most bytes of a body
         """
@@ -77,7 +77,8 @@ class SendHead:
 
 
 def _is_plain(headers: Mapping[str, str], limits: FrameLimits) -> bool:
-    """Return whether no header needs a decision, and the lines of a head can only be those of its headers."""
+    """Return whether no header needs special treatment, so that the lines of a head are exactly its
+    headers."""
     if "destination" not in headers:
         return False
     size = 0

@@ -1,4 +1,4 @@
-"""Messages and destinations as STOMP frames spell them, converted as ActiveMQ's STOMP connector does."""
+"""Conversion of messages and destinations to and from STOMP frames, like ActiveMQ's STOMP connector."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _TEMPORARY = {
 _MAX_TEMPORARY = 10_000
 _PART = 64 * 1024
 _DROPPED = ("message-id", "redelivered", "subscription", "JMSXUserID")
-"""Headers of SEND that are ignored: consumers rely on the broker having set them."""
+"""Headers of SEND that are ignored, because consumers rely on the broker's values."""
 _RESERVED = frozenset({
     *("ack", "browser", "content-length", "correlation-id", "destination", "expires", "message-id"),
     *("original-destination", "persistent", "priority", "redelivered", "reply-to", "subscription"),
     *("timestamp", "type", "JMSXUserID"),
 })  # fmt: skip
-"""Headers that the broker sets in a MESSAGE; a property of the same name is not written."""
+"""Headers of a MESSAGE that the broker sets; a property of the same name is not written."""
 
 END_OF_MESSAGE = b"\0\n"
 """The end of a MESSAGE."""
@@ -56,7 +56,7 @@ class DestinationNames:
         self._names: dict[Destination, str] = {}
 
     def destination(self, text: str, *, strict: bool = False) -> Destination:
-        """Return the destination that a header names. A list with commas is a composite.
+        """Return the destination in a header. A list with commas is a composite.
 
         As in ActiveMQ, a name without a prefix is a queue, unless ``strict``.
 
@@ -89,7 +89,7 @@ class DestinationNames:
 
 
 def addressed(text: str, routing_type: str) -> str:
-    """Return the name of a destination with the routing type that a client of Artemis gives beside it."""
+    """Return the name of a destination with the separate routing type of an Artemis client."""
     is_topic = routing_type.upper() == "MULTICAST" and text and not text.startswith("/")
     return f"/topic/{text}" if is_topic else text
 
@@ -118,7 +118,7 @@ def _parse_member(part: str, text: str, strict: bool) -> Destination:
 def _composite(members: list[Destination]) -> Destination:
     """Return a composite, spelt as in ActiveMQ.
 
-    The first member gives the kind, the others name their own.
+    The kind of the first member applies to all without their own.
     """
     first, *others = members
     return Destination(first.kind, ",".join((first.name, *(one.qualified_name for one in others))))
@@ -138,7 +138,7 @@ def to_message(
     user_id: str | None = None,
     large: LargeBody | None = None,
 ) -> Message:
-    """Return the message of a SEND; the frame's headers become its properties, less those that are fields.
+    """Return the message of a SEND; headers that are not fields become properties.
 
     Without ``content-length`` the body is a string, with it bytes, unless ``amq-msg-type`` decides.
 
@@ -204,7 +204,7 @@ def _take_optional(headers: dict[str, str], fields: dict[str, Any], names: Desti
         try:
             fields["reply_to"] = names.destination(reply_to, strict=True)
         except ProtocolError:
-            return  # stays a property, for clients with their own names of reply destinations
+            return  # it stays a property, for clients with their own names of reply destinations
         del headers["reply-to"]
 
 
@@ -232,14 +232,15 @@ _OPTIONAL: dict[str, tuple[str, Callable[[str, str], Any] | None]] = {
     **dict.fromkeys(("timestamp", "JMSTimestamp"), ("timestamp_ms", whole_number)),
     **dict.fromkeys(("priority", "JMSPriority"), ("priority", _priority)),
 }
-"""Headers that set a field, or nothing, and not a property; ActiveMQ accepts some by their JMS names too."""
+"""Headers that do not become properties, because they set a field or are ignored; ActiveMQ accepts some by
+their JMS names too."""
 _NO_PROPERTIES = frozenset((*_DROPPED, *_OPTIONAL, "reply-to"))
 
 
 class MessageFrames:
     """Makes the MESSAGE frames of one connection.
 
-    :param max_inflated: bytes that a compressed body may have; None is the limit of the codec
+    :param max_inflated: the most bytes of a decompressed body; None means the limit of the codec
     """
 
     __slots__ = (
@@ -251,14 +252,14 @@ class MessageFrames:
         self.max_inflated = max_inflated
         self._names = names
         self.version = version
-        # Of the previous message, which the next one often shares.
+        # Values of the previous message, which the next one often shares.
         self._producer_id: ProducerId | None = None
         self._producer_text = ""
         self._destination: Destination | None = None
         self._destination_text = ""
 
     def encode_head(self, delivery: Delivery, subscription: str, ack: str, size: int | None) -> bytes:
-        """Return a MESSAGE up to its body, which has this content-length if that is known."""
+        """Return a MESSAGE up to its body, with this content-length if it is known."""
         return self.encode(delivery, subscription, ack, (b"", size))[: -len(END_OF_MESSAGE)]
 
     def encode(
@@ -270,11 +271,11 @@ class MessageFrames:
     ) -> bytes:
         """Return a MESSAGE.
 
-        ``subscription`` and ``ack`` are complete header lines, as :meth:`line` makes them.
+        ``subscription`` and ``ack`` are complete header lines from :meth:`line`.
 
         :param content: the body and its content-length, if they are not the message's
-        :raises CorruptMessage: the body is damaged, or inflates to more than it may
-        :raises BodyInPieces: the body is not there
+        :raises CorruptMessage: the body is damaged, or inflates beyond the limit
+        :raises BodyInPieces: the body is not in the message
         :raises LongContent: the body is long
         """
         message, destination = delivery.message, delivery.destination
@@ -294,7 +295,7 @@ class MessageFrames:
         return b"".join((encode_head(head), body, END_OF_MESSAGE))
 
     def end_of_browser(self, subscription: str, destination: Destination) -> bytes:
-        """Return the MESSAGE that ends a browser's messages, as ActiveMQ sends it."""
+        """Return the MESSAGE that ends a browser's messages, like ActiveMQ's."""
         name = self.line("destination", self._names.text(destination))
         return encode_head(f"MESSAGE\n{subscription}message-id:0\nbrowser:end\n{name}\n") + b"\0\n"
 
@@ -313,7 +314,7 @@ class MessageFrames:
         return f"{self._producer_text}{message_id.producer_sequence}"
 
     def _optional_headers(self, message: Message, redelivered: bool, size: int | None) -> str:
-        """Return the lines of headers that not every message has."""
+        """Return the lines of optional headers."""
         lines = []
         if size is not None:
             lines.append(f"content-length:{size}\n")
@@ -344,7 +345,7 @@ def _escaped(text: str, version: Version) -> str:
 
 
 class LongContent(Exception):
-    """The long content of a message in memory, which is written part by part instead of being copied."""
+    """The long content of a message in memory, which is written part by part instead of copied."""
 
     def __init__(self, body: str | bytes, *, is_sized: bool) -> None:
         super().__init__()
@@ -360,13 +361,13 @@ class LongContent(Exception):
         """Yield the content."""
         for start in range(0, len(self._body), _PART):
             part = self._body[start : start + _PART]
-            # Half a surrogate pair, which a Java string may hold, is replaced.
+            # Half a surrogate pair, which a Java string may contain, is replaced.
             yield part if isinstance(part, bytes) else part.encode(errors="replace")
 
 
 def _content(message: Message) -> tuple[bytes, int | None]:
-    """Return the body, and its content-length if it has one: bytes do; a string does if it contains a NUL, or
-    if its producer set one.
+    """Return the body, and its content-length if it has one: for bytes, for a string with a NUL, and if the
+    producer set it.
 
     :raises LongContent: it is long
     """
@@ -376,7 +377,7 @@ def _content(message: Message) -> tuple[bytes, int | None]:
             raise LongContent(body, is_sized="\0" in body or "content-length" in message.properties)
         try:
             content = body.encode()
-        except UnicodeEncodeError:  # half a surrogate pair, which a Java string may hold
+        except UnicodeEncodeError:  # half a surrogate pair, which a Java string may contain
             content = body.encode(errors="replace")
         has_size = b"\0" in content or "content-length" in message.properties
         return content, len(content) if has_size else None
@@ -388,7 +389,7 @@ def _content(message: Message) -> tuple[bytes, int | None]:
 
 
 def java_text(value: Value) -> str:
-    """Return a property as Java's ``String.valueOf`` writes it."""
+    """Format a property like Java's ``String.valueOf``."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
 """The parser of STOMP frames, in versions 1.0, 1.1 and 1.2.
 
-It reads untrusted bytes: its time is linear in their number, and its memory is bounded by its limits.
+It reads untrusted bytes, so its time is linear in their number, and its limits bound its memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _malformed(reason: str) -> ProtocolError:
 
 
 class StompFrameReader(FrameBuffer):
-    """An incremental parser: it is fed bytes as they arrive, and returns complete frames.
+    """An incremental parser, which is fed bytes as they arrive, and returns complete frames.
 
     ``version`` and ``limits`` apply to all frames not yet read.
     """
@@ -44,15 +44,15 @@ class StompFrameReader(FrameBuffer):
         self.limits = limits
         self.version = version
         self._searched = 0
-        """The length of ``_partial`` that is known not to contain the end, and is not searched again."""
+        """The length of ``_partial`` that does not contain the end, and is not searched again."""
         self._is_usual = True
-        """Whether the last head had neither escapes nor carriage returns: the next mostly is like it."""
+        """Whether the last head had neither escapes nor carriage returns, as the next one probably."""
         self._command: str | None = None
-        """The command of the frame whose head, but not its body, has been parsed."""
+        """The command of a frame whose head has been parsed, but not its body."""
         self._headers: dict[str, str] = {}
         self._length: int | None = None
         self._left: int | None = None
-        """The bytes that are still to come of a body that is read part by part."""
+        """The outstanding bytes of a body that is read part by part."""
 
     def agree(self, version: Version, limits: FrameLimits) -> None:
         """Change the version and the limits, between two frames."""
@@ -60,14 +60,14 @@ class StompFrameReader(FrameBuffer):
 
     @property
     def is_within_frame(self) -> bool:
-        """Whether what arrives next belongs to a frame that has begun; there may be no bytes of it here."""
+        """Whether the next bytes belong to a frame that has begun, even if none of its bytes are buffered."""
         has_bytes = self._partial or self._at < len(self._data)
         return bool(has_bytes) or self._command is not None or self._left is not None
 
     def read(self) -> Frame | None:
         """Return the next frame; None if it is not complete yet.
 
-        A large one is a :class:`LargeFrame` and then the parts of its body, the last of which is empty.
+        A large frame is a :class:`LargeFrame` and then the parts of its body, the last of which is empty.
 
         :raises ProtocolError: it is malformed, or exceeds a limit; nothing more can be read
         """
@@ -92,10 +92,7 @@ class StompFrameReader(FrameBuffer):
         return self._read_body()
 
     def _is_complete(self) -> bool:
-        """Return whether the head, or the body, that is being waited for has arrived.
-
-        Examines each byte once.
-        """
+        """Return whether the awaited head or body has arrived, examining each byte once."""
         partial, length = self._partial, self._length
         if length is not None:
             return len(partial) > length
@@ -118,7 +115,7 @@ class StompFrameReader(FrameBuffer):
         if at == len(data):
             self._data, self._at = b"", 0
             return False
-        # Not beyond the limit: with many frames in one read, each would be searched to its end.
+        # Not beyond the limit, because with many frames in one read, each would be searched to its end.
         blank = _BLANK_LINE.search(data, at, at + self.limits.head + 3)
         if blank is None:
             self._check_partial_head(data, at, len(data) - at)
@@ -166,7 +163,7 @@ class StompFrameReader(FrameBuffer):
         self._searched = len(self._partial)
 
     def _check_partial_head(self, data: bytes | bytearray, start: int, size: int) -> None:
-        """Refuse now the beginning of a head that more bytes cannot make valid."""
+        """Reject the beginning of a head early if more bytes cannot make it valid."""
         if data.find(0, start) >= 0:
             raise _malformed("a frame ends within its headers; end the headers with an empty line")
         if size > self.limits.head:
@@ -214,9 +211,9 @@ class StompFrameReader(FrameBuffer):
 
 
 def _parse_headers(lines: list[str], version: Version, *, escaped: bool) -> dict[str, str]:
-    """As in ActiveMQ, a header without a colon has an empty value."""
+    """Parse headers. As in ActiveMQ, a header without a colon has an empty value."""
     try:
-        # Of a repeated header, the first counts.
+        # The first of repeated headers is used.
         headers = dict([line.split(":", 1) for line in lines])
         if len(headers) != len(lines):
             headers = dict([line.split(":", 1) for line in reversed(lines)])
@@ -232,11 +229,11 @@ def _parse_headers(lines: list[str], version: Version, *, escaped: bool) -> dict
 
 
 def _unescape(text: str, version: Version) -> str:
-    """As in ActiveMQ, a sequence that is not an escape in this version is kept as it is."""
+    """Replace escapes. As in ActiveMQ, a sequence that is not an escape in this version stays unchanged."""
     if "\\" not in text:
         return text
     known = _UNESCAPES[version]
-    if "\\\\" not in text:  # then no escape can begin within another
+    if "\\\\" not in text:  # so no escape can begin within another
         for escape, meant in known.items():
             text = text.replace(f"\\{escape}", meant)
         return text

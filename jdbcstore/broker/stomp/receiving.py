@@ -1,4 +1,4 @@
-"""Large bodies that a STOMP client sends: each goes into the store piece by piece."""
+"""Large bodies from a STOMP client, which go into the store piece by piece."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jdbcstore.message.openwire.pieces import LargeBody
 
 
 class BodyReceiver:
-    """The body that one client is sending. The client is not read while the store is behind."""
+    """The large body of one client. The client is not read while the store is behind."""
 
     def __init__(self, large: LargeTransfers, replies: Replies) -> None:
         self._large = large
@@ -24,19 +24,19 @@ class BodyReceiver:
         self._receipt: str | None = None
 
     def begin(self, receipt: str | None, then: Callable[[LargeBody], None], *, is_text: bool) -> None:
-        """Begin to receive a body, and call ``then`` with it."""
+        """Start receiving a body, and call ``then`` with it."""
         self._upload = self._large.receive(has_length=is_text)
         self._text, self._text_size = (FromText(), 0) if is_text else (None, -1)
         self._receipt, self._then = receipt, then
 
     def ignore(self) -> None:
-        """Ignore the parts of a body that still come."""
+        """Ignore the outstanding parts of a body."""
         if self._upload is not None:
             self._upload.abandon()
             self._upload = None
 
     def take(self, data: bytes) -> None:
-        """Take the next part; none at the end."""
+        """Take the next part; it is empty at the end."""
         if self._upload is None:
             return
         upload, is_last = self._upload, not data

@@ -1,6 +1,6 @@
-"""One STOMP client's session: the commands it sends, and the replies to them.
+"""One STOMP client's session: its commands and the replies.
 
-CONNECT, SUBSCRIBE and the deletion of a durable subscription hold up the frames behind them. Sends,
+CONNECT, SUBSCRIBE and the deletion of a durable subscription delay the frames behind them. Sends,
 acknowledgements and commits do not: each RECEIPT is written when its own command is durable.
 """
 
@@ -42,23 +42,23 @@ from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.openwire.pieces import LargeBody
 
 _EOL = b"\n"
-"""Written after each frame, as by ActiveMQ: some clients wait for it."""
+"""Written after each frame, as by ActiveMQ, because some clients wait for it."""
 _BEFORE_LOGIN = FrameLimits(head=32 * 1024, headers=100, body=1024)
-"""The limits of a client that has not logged in, which may only send CONNECT."""
+"""The limits before the login, when a client may only send CONNECT."""
 _SHORTEST_BEAT_MS = 100
 _MOST_SENDABLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class HeartBeats:
-    """The agreed intervals between heart-beats, in milliseconds; 0 is none."""
+    """The agreed intervals between heart-beats, in milliseconds; 0 means none."""
 
     from_client: int = 0
     from_broker: int = 0
 
     @classmethod
     def parse(cls, text: str | None) -> HeartBeats:
-        """Return the intervals that a client asks for, each at least 100 ms.
+        """Return the requested intervals of a client, each at least 100 ms.
 
         :raises ProtocolError: the header is not two numbers
         """
@@ -77,7 +77,7 @@ class HeartBeats:
 
 
 class StompSession:
-    """The commands of one STOMP client. As in ActiveMQ it goes on after an error, unless that is fatal."""
+    """The commands of one STOMP client. As in ActiveMQ it continues after an error, unless that is fatal."""
 
     heart_beat: ClassVar[bytes] = b"\n"
     refusal_delay: ClassVar[float] = 0.0
@@ -85,7 +85,7 @@ class StompSession:
     def __init__(self, connection: ClientConnection) -> None:
         self.reader = StompFrameReader(_BEFORE_LOGIN)
         self.sent = 0
-        """The number of messages that the client has sent."""
+        """The number of messages from the client."""
         self._connection = connection
         self._service = connection.service
         self._broker = connection.service.broker
@@ -107,7 +107,7 @@ class StompSession:
             self._receiver = BodyReceiver(self._broker.large, self._replies)
 
     def greeting(self) -> bytes:
-        """Return nothing: the client speaks first."""
+        """Return nothing, because the client speaks first."""
         return b""
 
     def handle(self, frame: Frame) -> None:
@@ -128,17 +128,17 @@ class StompSession:
             self._connection.fail(error, receipt)
 
     def pause(self) -> None:
-        """Have nothing delivered: the client does not read its socket."""
+        """Pause deliveries, because the client does not read its socket."""
         for consumer in self._subscriptions:
             consumer.subscription.pause()
 
     def resume(self) -> None:
-        """Have messages delivered again."""
+        """Resume deliveries."""
         for consumer in [*self._subscriptions]:
             consumer.subscription.resume()
 
     def release(self) -> None:
-        """Roll back what is open, and return the deliveries that the client has not acknowledged."""
+        """Roll back open transactions, and return unacknowledged deliveries."""
         if self._receiver is not None:
             self._receiver.ignore()
         self._transactions.rollback_all()
@@ -148,7 +148,7 @@ class StompSession:
     # Replies.
 
     def _receipt(self, receipt: str | None) -> bytes | None:
-        """Return the reply to a command that is done; None if the client does not ask for one."""
+        """Return the reply to a completed command; None if the client did not request one."""
         if receipt is None:
             return None
         text = receipt if receipt.isalnum() else escape(receipt, self._version)
@@ -261,7 +261,7 @@ class StompSession:
             self._replies.track(done, answer, receipt, len(frame.body), stored=stored)
 
     def _take(self, data: bytes) -> bytes:
-        """Send the messages of the first frames, whose head is known; return what follows them."""
+        """Send the messages of the first frames, whose head is known; return the remaining bytes."""
         head, replies, send = self._head, self._replies, self._connection.send
         destination = self._access.named.get(head.destination)
         if destination is None or self.reader.is_within_frame:
@@ -286,7 +286,7 @@ class StompSession:
         return data[at:].lstrip(b"\r\n\0") if at else data
 
     def _new_sendable(self, headers: dict[str, str]) -> Destination:
-        """Return the destination of a SEND, which the client is authorized to send to."""
+        """Return the destination of a SEND, after checking the authorization."""
         text = required(headers, "destination", "SEND")
         destination = self._names.destination(text)
         if destination not in self._access.writable:
@@ -333,13 +333,13 @@ class StompSession:
         name = durable_name(headers)
         if name is not None:
             if client_id is None:
-                raise ProtocolError("a durable subscription belongs to a client id; set client-id in CONNECT")
+                raise ProtocolError("a durable subscription needs a client id; set client-id in CONNECT")
             done = self._broker.unsubscribe(client_id, name)
             self._replies.wait_for(done, lambda _: self._unsubscribed(name, receipt), receipt)
             return
         if consumer is None:
-            raise ProtocolError("No subscription matched. UNSUBSCRIBE with the id of one")
-        self._output.flush()  # acknowledges what has been written to it
+            raise ProtocolError("No subscription matched. Use the id of an open subscription")
+        self._output.flush()  # acknowledges messages that have been written to it
         consumer.close()
         self._subscriptions.remove(consumer)
         self._log_subscription(consumer, "unsubscribes from")
@@ -350,7 +350,7 @@ class StompSession:
         if subscription_id is not None:
             return self._subscriptions.with_id(subscription_id)
         if self._version is not Version.V1_0:
-            raise ProtocolError("UNSUBSCRIBE needs the header id, that of the subscription; add it")
+            raise ProtocolError("UNSUBSCRIBE needs the header id with the id of the subscription; add it")
         destination = self._names.destination(required(headers, "destination", "UNSUBSCRIBE without an id"))
         return self._subscriptions.of(destination)
 
@@ -422,12 +422,12 @@ _COMMANDS: dict[str, Callable[[StompSession, Frame, str | None], None]] = {
 }
 
 _TRANSACTED = (StompSession._send, StompSession._ack)
-"""Commands that may be part of a transaction: if one is refused, the transaction cannot be committed."""
+"""Commands that may be part of a transaction. If one is rejected, the transaction cannot be committed."""
 
 
 def _find_command(text: str) -> Callable[[StompSession, Frame, str | None], None]:
-    """Return the command of a frame. As in ActiveMQ, it only has to begin with the name, and two names have a
-    short form."""
+    """Return the command of a frame. As in ActiveMQ, a prefix match is enough, and two names have a short
+    form."""
     for name in (*_COMMANDS, "UNSUB", "SUB"):
         if text.startswith(name):
             return _COMMANDS.get(name) or _COMMANDS[f"{name}SCRIBE"]
@@ -446,12 +446,13 @@ def _choose_version(headers: Mapping[str, str]) -> Version:
 
 
 def _check_host(headers: Mapping[str, str], virtual_hosts: str | None) -> None:
-    """Refuse a client that asks for a host that this connector does not serve."""
+    """Reject a client that requests a host which this connector does not serve."""
     if virtual_hosts is None:
         return
     host = headers.get("host", "")
     if host not in (name.strip() for name in virtual_hosts.split(",")):
         raise ProtocolError(
-            f"this broker does not serve the host {host[:80]!r}; set host in CONNECT to one that it serves",
+            f"this broker does not serve the host {host[:80]!r}; set host in CONNECT to a host that "
+            "it serves",
             fatal=True,
         )

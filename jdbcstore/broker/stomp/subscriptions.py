@@ -30,7 +30,7 @@ from jdbcstore.message.openwire.pieces import body_in_pieces
 log = logging.getLogger(__name__)
 
 _CONVERT_STRINGS = "convert_string_expressions:"
-"""The prefix of a selector for which numbers in string properties compare as numbers, as in ActiveMQ."""
+"""The prefix of a selector that makes numbers in string properties compare as numbers, as in ActiveMQ."""
 
 _DURABLE_NAMES = (
     "activemq.subscriptionName",
@@ -41,7 +41,7 @@ _DURABLE_NAMES = (
 """Headers of SUBSCRIBE and UNSUBSCRIBE; the last two are Artemis's."""
 
 Acked = list[tuple[str, Delivery]]
-"""Deliveries that the client has acknowledged, each with the key that it is acknowledged by."""
+"""Acknowledged deliveries, each with its key for acknowledgements."""
 
 
 class AckMode(StrEnum):
@@ -53,7 +53,7 @@ class AckMode(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> AckMode:  # noqa: ARG003
-        """Take an unknown mode for ``auto``, as ActiveMQ does."""
+        """Treat an unknown mode as ``auto``, like ActiveMQ."""
         return cls.AUTO
 
 
@@ -64,7 +64,7 @@ def subscription_request(
     connection_id: str,
     client_id: str | None,
 ) -> SubscriptionRequest:
-    """Return the request that the headers of a SUBSCRIBE make.
+    """Return the request in the headers of a SUBSCRIBE.
 
     :raises ProtocolError: a header is invalid
     """
@@ -75,7 +75,7 @@ def subscription_request(
             f"Invalid Subscription: cannot durably subscribe to a Queue destination: {destination}"
         )
     if name is not None and client_id is None:
-        raise ProtocolError("a durable subscription belongs to a client id; set client-id in CONNECT")
+        raise ProtocolError("a durable subscription needs a client id; set client-id in CONNECT")
     browser = headers.get("browser") == "true"
     if browser and version is Version.V1_0:
         raise ProtocolError("Browsers need STOMP 1.1 or 1.2; accept one of these in CONNECT")
@@ -84,7 +84,7 @@ def subscription_request(
     selector = headers.get("selector")
     prefetch, priority = headers.get("activemq.prefetchSize"), headers.get("activemq.priority", "0")
     limit = None
-    if prefetch is not None:  # a client of STOMP cannot pull
+    if prefetch is not None:  # a STOMP client cannot pull
         limit = max(1, whole_number("activemq.prefetchSize", prefetch, 0, 2**31 - 1))
     return SubscriptionRequest(
         destination=destination,
@@ -102,7 +102,7 @@ def subscription_request(
 
 
 def durable_name(headers: Mapping[str, str]) -> str | None:
-    """Return the name of a durable subscription, in the header of any broker whose clients come here."""
+    """Return the name of a durable subscription, from the header of any supported broker."""
     return next((headers[header] for header in _DURABLE_NAMES if header in headers), None)
 
 
@@ -111,7 +111,7 @@ def _flag(headers: Mapping[str, str], name: str) -> bool:
 
 
 class _Taken:
-    """A delivery with its message, which the broker drops meanwhile."""
+    """A delivery with its message, because the broker drops the message meanwhile."""
 
     def __init__(self, delivery: Delivery) -> None:
         self.delivery = delivery
@@ -123,7 +123,7 @@ class _Taken:
 class StompConsumer(ClientConsumer):
     """One subscription of a client.
 
-    :param ack_prefix: the first part of the keys that the client acknowledges by, in version 1.2
+    :param ack_prefix: the first part of the keys in acknowledgements, in version 1.2
     :param large: the bodies that the store keeps in pieces
     """
 
@@ -190,7 +190,7 @@ class StompConsumer(ClientConsumer):
         self._stream(delivery, partial(large.size_for_client, *of), large.for_client(*of))
 
     def _deliver_long(self, delivery: Delivery, content: LongContent) -> None:
-        """Write a message in memory part by part: consumers that do not read share its one body."""
+        """Write a message in memory part by part, so that consumers that do not read share one body."""
         if self._output.is_packed:
             self._deliver(delivery, (b"".join(content.parts()), content.size))
             return
@@ -227,7 +227,7 @@ class StompConsumer(ClientConsumer):
         parts: AsyncIterator[bytes],
         whole: Future[None],
     ) -> AsyncIterator[bytes]:
-        """Yield a MESSAGE. A damaged one is rejected, and nothing is written, or the connection ends."""
+        """Yield a MESSAGE. A damaged message is rejected: nothing is written, or the connection ends."""
         begun = False
         try:
             head = self._frames.encode_head(taken, self._line, ack, await size())
@@ -239,7 +239,7 @@ class StompConsumer(ClientConsumer):
             yield END_OF_MESSAGE
             if self.mode is AckMode.AUTO:
                 self._replies.track(self.subscription.acknowledge([taken.delivery]), None, fatal=True)
-        except (CorruptMessage, LargeBodyMissing) as error:  # after any other, it comes again
+        except (CorruptMessage, LargeBodyMissing) as error:  # after any other error, it is redelivered
             if key is not None:
                 self._pending.pop(key, None)
             self._reject_later(taken.delivery, error)
@@ -252,19 +252,19 @@ class StompConsumer(ClientConsumer):
         self._output.write(self._frames.end_of_browser(self._line, self.request.destination))
 
     def _flushed(self) -> None:
-        """Acknowledge the deliveries in mode ``auto``: they have been passed to the transport."""
+        """Acknowledge the deliveries in mode ``auto``, after they were passed to the transport."""
         deliveries, self._auto = self._auto, []
         if deliveries:
             self._replies.track(self.subscription.acknowledge(deliveries), None, fatal=True)
 
     def has(self, key: str, transaction: str | None = None) -> bool:
-        """Return whether a delivery can be acknowledged: it has not been, or only in this transaction."""
+        """Return whether a delivery is unacknowledged, or only acknowledged in this transaction."""
         return key in self._pending or (
             transaction is not None and self._in_transaction.get(key) == transaction
         )
 
     def take(self, key: str) -> Acked:
-        """Remove and return the deliveries that an ACK covers; in mode ``client`` these are all up to it."""
+        """Remove and return the deliveries that an ACK covers; in mode ``client``, all up to it."""
         pending = self._pending
         if key not in pending:
             return []
@@ -284,23 +284,24 @@ class StompConsumer(ClientConsumer):
         return self._pending.pop(key)
 
     def acked_in(self, transaction: str, acked: Acked) -> None:
-        """Remember that a transaction, which may be rolled back, has acknowledged these."""
+        """Record that a transaction, which may be rolled back, has acknowledged deliveries."""
         self._in_transaction.update((key, transaction) for key, _ in acked)
 
     def settle(self, acked: Acked) -> None:
-        """Forget these: their transaction has ended."""
+        """Forget deliveries whose transaction has ended."""
         for key, _ in acked:
             self._in_transaction.pop(key, None)
 
     def put_back(self, acked: Acked) -> None:
-        """Make these unacknowledged again, before the others: their transaction was rolled back."""
+        """Make deliveries unacknowledged again, before the others, because their transaction was rolled
+        back."""
         self.settle(acked)
         for key, delivery in reversed(acked):
             self._pending[key] = delivery
             self._pending.move_to_end(key, last=False)
 
     def close(self, *, has_left: bool = False) -> None:
-        """Return to the broker the deliveries that the client has not acknowledged.
+        """Return the unacknowledged deliveries to the broker.
 
         :param has_left: whether the client has ended its connection
         """
@@ -327,8 +328,8 @@ class StompSubscriptions:
     def next_prefix(self) -> str:
         """Return a new ``ack_prefix``, without characters that need an escape.
 
-        It is unique to this connection: a client that reconnects and acknowledges a message of its
-        previous connection must not hit another message.
+        It is unique to this connection, because a client that acknowledges a message of its previous
+        connection must not hit another message.
 
         :raises ProtocolError: there are too many subscriptions
         """
@@ -336,7 +337,7 @@ class StompSubscriptions:
             if not self._warned:
                 self._warned = True
                 log.warning(
-                    "connection %s has %d subscriptions, which is max_subscriptions: more are refused",
+                    "connection %s has %d subscriptions (max_subscriptions); further ones are rejected",
                     *(self._connection_id, self._limit),
                     extra={"limit": "max_subscriptions", "connection": self._connection_id},
                 )
@@ -366,7 +367,8 @@ class StompSubscriptions:
         return self._by_id.get(subscription_id)
 
     def of(self, destination: Destination) -> StompConsumer | None:
-        """Return the first consumer of a destination: in version 1.0 a subscription may have no id."""
+        """Return the first consumer of a destination, because in version 1.0 a subscription may have no
+        id."""
         for consumer in self._consumers.values():
             if consumer.request.destination == destination:
                 return consumer
@@ -375,9 +377,9 @@ class StompSubscriptions:
     def acknowledged(
         self, frame: Frame, version: Version, transaction: str | None = None
     ) -> tuple[StompConsumer, str]:
-        """Return the consumer that an ACK or NACK names, and the key of its delivery.
+        """Return the consumer of an ACK or NACK, and the key of the delivery.
 
-        The same transaction may have acknowledged it already, by a later one in mode ``client``.
+        In mode ``client``, the same transaction may have acknowledged it already with a later delivery.
 
         :raises ProtocolError: it does not name a delivery that can be acknowledged
         """

@@ -1,4 +1,4 @@
-"""The open transactions of one STOMP connection, by the names that the client gave them."""
+"""The open transactions of one STOMP connection, by the client's names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jdbcstore.errors import ProtocolError
 class StompTransactions(ClientTransactions[str, StompConsumer, Acked]):
     """Begins transactions, adds sends and acknowledgements to them, and commits or rolls them back.
 
-    :raises ProtocolError: from each method: there is no transaction of that name, or there is one already
+    :raises ProtocolError: from each method: the transaction does not exist, or is already open
     """
 
     def begin(self, name: str) -> None:
@@ -27,16 +27,16 @@ class StompTransactions(ClientTransactions[str, StompConsumer, Acked]):
         self._acknowledge(name, consumer, acked, [delivery for _, delivery in acked])
 
     def commit(self, name: str) -> Future[None]:
-        """Return a future that completes once the transaction is durable.
+        """Commit; return a future that completes when the transaction is durable.
 
-        :raises ProtocolError: also if a part of it was refused; it is rolled back
+        :raises ProtocolError: also if a part of it was rejected; it is rolled back
         """
         transaction = self._find(name)
         del self._open[name]
         if transaction.failure is not None:
             _put_back(transaction)
             raise ProtocolError(
-                f"The transaction {name[:80]} is rolled back, because a part of it was refused:"
+                f"The transaction {name[:80]} is rolled back, because a part of it was rejected:"
                 f" {transaction.failure}"
             )
         for consumer, acked in transaction.acknowledged:
@@ -52,7 +52,7 @@ class StompTransactions(ClientTransactions[str, StompConsumer, Acked]):
         _put_back(transaction)
 
     def check(self, name: str) -> None:
-        """Raise an error if there is no transaction of this name."""
+        """Raise an error if the transaction does not exist."""
         self._find(name)
 
     def _missing(self, name: str) -> ProtocolError:

@@ -1,7 +1,7 @@
 """STOMP over WebSocket: the connection of a STOMP client whose frames are in WebSocket messages.
 
-The client is a page in a browser, mostly. A message that it sends is a part of its stream of STOMP frames:
-one frame, several, or a piece of one. A message to it is one STOMP frame, in text if it is UTF-8.
+The client is usually a page in a browser. A message from it is a part of its stream of STOMP frames: one
+frame, several, or a piece of one. A message to it is one STOMP frame, as text if it is UTF-8.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import Address, ConnectorConfig
 from jdbcstore.errors import NotAuthorized, ProtocolError, StoreError
 
-# The package would log every frame at DEBUG, passwords included.
+# The package would log every frame at DEBUG, including passwords.
 _quiet = logging.getLogger(f"{__name__}.frames")
 _quiet.setLevel(logging.ERROR)
 
 _SUBPROTOCOLS = ("v12.stomp", "v11.stomp", "v10.stomp", "stomp")
-"""The names of STOMP, as in ActiveMQ, the one that is chosen first. The header accept-version decides about
-the version; these names only say that it is STOMP."""
+"""The subprotocol names of STOMP, as in ActiveMQ, the preferred one first. The header accept-version decides
+about the version; these names only mean STOMP."""
 _HEADERS_OF_A_FRAME = 256 * 1024
 _BEFORE_LOGIN = 40 * 1024
 """The most bytes of the request, and of the message with CONNECT."""
@@ -46,7 +46,7 @@ class WebSocketConnection(ClientConnection):
     def __init__(
         self, service: Service, config: ConnectorConfig, connections: Connections, *, protocol: str
     ) -> None:
-        # Without compression: it needs 300 KB for each connection.
+        # Without compression, which needs 300 KB for each connection.
         self._socket = ServerProtocol(
             select_subprotocol=_select_subprotocol,
             max_size=config.max_frame_size + _HEADERS_OF_A_FRAME,
@@ -94,7 +94,7 @@ class WebSocketConnection(ClientConnection):
         return self.access.login is None and len(self._socket.reader.buffer) > _BEFORE_LOGIN
 
     def _take_events(self) -> bytes:
-        """Answer the request, and return the part of the stream of STOMP that has arrived."""
+        """Answer the request, and return the part of the STOMP stream that has arrived."""
         received: list[bytes] = []
         for event in self._socket.events_received():
             if isinstance(event, Request):
@@ -104,11 +104,11 @@ class WebSocketConnection(ClientConnection):
                     self._socket.fail(CloseCode.INVALID_DATA, "text that is not UTF-8")
                     break
                 received.append(bytes(event.data))
-        # At once: many small messages would make the parser copy its buffer for each.
+        # Together, because otherwise the parser would copy its buffer for each of many small messages.
         return b"".join(received)
 
     def _is_valid(self, frame: Frame) -> bool:
-        """Return whether a frame is UTF-8 if its message is text, which STOMP does not demand of a body."""
+        """Return whether a frame is UTF-8 if its message is text; STOMP does not require that of a body."""
         if frame.opcode is Opcode.TEXT:
             self._text = codecs.getincrementaldecoder("utf-8")()
         if self._text is None:
@@ -122,7 +122,7 @@ class WebSocketConnection(ClientConnection):
         return True
 
     def _conversation_ended(self) -> None:
-        """End a connection whose client has closed the WebSocket, or was refused, or has failed."""
+        """End a connection whose client has closed the WebSocket, was rejected or has failed."""
         websocket = self._socket
         if self.output.closed and websocket.close_rcvd is not None:
             self._transport.close()
@@ -154,7 +154,7 @@ class WebSocketConnection(ClientConnection):
         for origin in origins:
             host = hosts[0] if hosts else ""
             if not is_allowed(origin, host, self.config.allowed_origins, is_local=is_local):
-                text = "is refused: %r is not among allowed_origins, the pages that may connect"
+                text = "is rejected: the origin %r is not in allowed_origins"
                 self.log(self.service.refusals, logging.WARNING, text, origin[:100])
                 return self._socket.reject(
                     HTTPStatus.FORBIDDEN, "Pages of this origin may not connect; see allowed_origins.\n"
@@ -181,9 +181,9 @@ class WebSocketConnection(ClientConnection):
             reason = (self.end_reason or "").encode(errors="replace")[:_LONGEST_REASON]
             websocket.send_close(self._close_code, reason.decode(errors="ignore"))
             self._transport.write(b"".join(websocket.data_to_send()))
-            self.update_reading()  # the client closes the WebSocket, too
+            self.update_reading()  # the client closes the WebSocket too
         elif websocket.state is State.CONNECTING and not (websocket.eof_sent or self._peer_has_closed):
-            self.update_reading()  # clients do not understand an answer that comes before their request
+            self.update_reading()  # clients do not understand an answer before their request
         else:
             super()._shut_down()
 
@@ -193,7 +193,7 @@ def _packed(websocket: ServerProtocol, frames: list[bytes]) -> bytes:
     if websocket.state is not State.OPEN:
         return b""
     for data in filter(None, frames):
-        # The line feed after a frame is for clients of TCP.
+        # The line feed after a frame is only for TCP clients.
         frame = data[:-1] if data.endswith(b"\0\n") else data
         if _is_text(frame):
             websocket.send_text(frame)
@@ -206,9 +206,9 @@ _DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 
 
 def _select_subprotocol(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
-    """Return a name of STOMP that the client offers; None if it offers none at all, as in ActiveMQ.
+    """Return an offered subprotocol name of STOMP; None if the client offers none, as in ActiveMQ.
 
-    :raises NegotiationError: it only offers other protocols
+    :raises NegotiationError: it offers only other protocols
     """
     if not offered:
         return None
@@ -222,10 +222,10 @@ def is_allowed(origin: str, host: str, allowed: str | None, *, is_local: bool = 
     """Return whether a page may connect.
 
     :param origin: the header of the request, such as ``https://shop.example.com``
-    :param host: the header of the request: the broker, as the page names it
-    :param allowed: origins separated by commas, ``*`` for any; None for pages from the broker's own host
-    :param is_local: the connection has come to a loopback address, for which only names of this machine are
-        right: a page of another site can have its own name resolved to it
+    :param host: the header of the request, with the page's name of the broker
+    :param allowed: origins separated by commas, ``*`` for any; None means pages from the broker's own host
+    :param is_local: the connection arrived at a loopback address, for which only names of this machine are
+        valid, because a page of another site can make its own name resolve to it
     """
     if allowed is not None:
         return any(name.strip() in ("*", origin.lower()) for name in allowed.lower().split(","))

@@ -1,4 +1,4 @@
-"""The memory that a store in memory takes: a bound of what is sent to it."""
+"""The memory of a store in memory, and its limit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PERIOD = 0.5
 
 
 class StoreOccupancy:
-    """Counts the bytes of a store in memory, and has it remove what is acknowledged while it is full.
+    """Counts the bytes of a store in memory, and triggers a cleanup while it is full.
 
-    :param cleanup: removes from the store what all durable subscribers have acknowledged
-    :param stored: the usage to which the bytes are counted
+    :param cleanup: removes messages from the store that all durable subscribers have acknowledged
+    :param stored: the usage that counts the bytes
     """
 
     def __init__(
@@ -34,12 +34,12 @@ class StoreOccupancy:
         self._is_stopping = False
 
     def start(self) -> None:
-        """Begin to count."""
+        """Start counting."""
         self._store.watch_memory(self._changed)
         self._changed()
 
     async def stop(self) -> None:
-        """Count no more, and make no more room."""
+        """Stop counting and cleaning."""
         self._is_stopping = True
         self._store.watch_memory(None)
         if self._making_room is not None:

@@ -1,6 +1,6 @@
-"""Writes to the store from the broker's loop: their order, batches of one turn, and their completion.
+"""Writes to the store from the broker's loop: order, batches per iteration, and completion.
 
-The store completes futures on a thread of its own; their ends run on the loop, in the store's order.
+The store completes futures on its own thread; their ends run on the loop, in the store's order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jdbcstore.message.message import Message
 from jdbcstore.util.futures import LoopCalls, StoreFuture, Unsettled
 
 _MAX_BATCH = 256
-"""Messages of one write: none waits for a much longer one."""
+"""The most messages of one write, so that no message waits for a much longer write."""
 
 Start = Callable[[], StoreFuture[Any]]
 End = Callable[[Any, BaseException | None], None]
@@ -33,7 +33,7 @@ End = Callable[[Any, BaseException | None], None]
 
 
 class StoreLine:
-    """Passes writes to the store in order, never so many that the store's own queue is full and blocks.
+    """Passes writes to the store in order, without ever filling the store's own queue, which would block.
 
     Writes beyond the limits wait here. An unexpected error of an ``end`` is a defect.
     """
@@ -48,11 +48,11 @@ class StoreLine:
         self._deferred: deque[tuple[int, Start, int, End]] = deque()
         self._idle: Callable[[], None] | None = None
         self._last = 0
-        """The number of the last write that was submitted."""
+        """The number of the last submitted write."""
         self._unended: dict[int, None] = {}
-        """The numbers of those that have not ended, in order."""
+        """The numbers of pending writes, in order."""
         self._behind: deque[tuple[int, Callable[[], None]]] = deque()
-        """Callbacks, each waiting until the writes up to a number have ended."""
+        """Callbacks that wait until all writes up to a number have ended."""
 
     def submit(self, start: Start, size: int, end: End) -> None:
         """Call ``start`` when the limits allow, and ``end`` once its future is done."""
@@ -65,7 +65,7 @@ class StoreLine:
 
     @property
     def pending(self) -> tuple[int, int]:
-        """The number and the bytes of the writes that have not ended."""
+        """The number and the bytes of pending writes."""
         return (
             self._count + len(self._deferred),
             self._bytes + sum(size for _, _, size, _ in self._deferred),
@@ -81,7 +81,7 @@ class StoreLine:
         self._check_idle()
 
     def when_written(self, callback: Callable[[], None]) -> None:
-        """Call back once every write that was submitted before has ended."""
+        """Call back once every earlier write has ended."""
         self._behind.append((self._last, callback))
         self._call_behind()
 
@@ -109,7 +109,7 @@ class StoreLine:
         try:
             end(*future.outcome())
         except Exception as defect:
-            # Its caller is never notified; the ends of the other writes still run.
+            # Its caller is never notified; the ends of other writes still run.
             self._on_defect(defect)
         while self._deferred and self._count < self._max_count and self._bytes < self._max_bytes:
             try:
@@ -128,16 +128,16 @@ class StoreLine:
 
 
 class Receiver(Protocol):
-    """A queue or topic that messages are sent to."""
+    """A queue or topic that receives messages."""
 
     @property
     def destination(self) -> Destination: ...
 
     def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
-        """Take a message that was committed under this reference, or is not stored."""
+        """Take a message that was committed with this reference, or is not stored."""
 
     def resync(self) -> None:
-        """Read from the store what a write of unknown outcome may have committed."""
+        """Read messages from the store that a write of unknown outcome may have committed."""
 
 
 class PendingSend(NamedTuple):
@@ -156,7 +156,7 @@ class _Commit(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Outbox:
-    """Sends of one turn of the loop, written together, in their order and that of commits.
+    """Sends of one iteration of the loop, written together, in order with commits.
 
     Each send of a batch fails alone.
     """
@@ -165,7 +165,7 @@ class Outbox:
     store: Store
     line: StoreLine
     committing: int = 0
-    """Transactions whose commit is under way."""
+    """The number of running commits of transactions."""
     _waiting: deque[PendingSend | _Commit] = field(default_factory=deque)
 
     def add(self, send: PendingSend) -> None:
@@ -179,15 +179,15 @@ class Outbox:
         return not self._waiting
 
     def commit(self, ready: Future[None], submit: Callable[[], None]) -> None:
-        """Call ``submit`` after earlier sends, and once ``ready``, which never fails, is done.
+        """Call ``submit`` after earlier sends and after ``ready``, which never fails.
 
-        Later sends wait for it. The commit is under way until :meth:`commit_ended` is called.
+        Later sends wait for it. The commit is running until :meth:`commit_ended` is called.
         """
         self.committing += 1
         self._submit_in_turn(ready, submit)
 
     def commit_ended(self) -> None:
-        """Take note that one of the commits under way has succeeded or failed."""
+        """Record that a running commit has succeeded or failed."""
         self.committing -= 1
 
     def _submit_in_turn(self, ready: Future[None], submit: Callable[[], None]) -> None:
@@ -214,7 +214,7 @@ class Outbox:
                 return
 
     def _write(self) -> None:
-        """Write the sends before the next commit, as many as are one write."""
+        """Write the sends before the next commit, up to the limit of one write."""
         batch: list[PendingSend] = []
         messages: list[Message] = []
         waiting, size = self._waiting, 0
@@ -234,7 +234,7 @@ class Outbox:
         for send, outcome in zip(batch, outcomes or repeat(error), strict=False):
             if isinstance(outcome, MessageReference):
                 if not send.promise.done():
-                    send.promise.set_result(None)  # the producer first: it may also be the consumer
+                    send.promise.set_result(None)  # the producer first, because it may also be the consumer
                 send.receiver.arrive(send.message, outcome, send.connection_id)
             else:
                 if isinstance(outcome, OutcomeUnknown):
@@ -243,9 +243,9 @@ class Outbox:
 
 
 class Acknowledgements:
-    """Acknowledgements of one source: those of a turn of the loop are written together.
+    """Acknowledgements of one source, written together per iteration of the loop.
 
-    Acknowledged entries use no memory. If their write fails, they do again, and are given back.
+    Acknowledged entries use no memory. If their write fails, they are counted again and given back.
 
     :param write: begins the write of stored entries
     """
@@ -266,10 +266,10 @@ class Acknowledgements:
         self._write, self._give_back = write, give_back
         self.pending: list[Entry] = []
         self._promise: Future[None] | None = None
-        """Of those pending, if anyone waits for it."""
+        """The future of pending acknowledgements, if a caller waits."""
 
     def add(self, entries: Sequence[Entry]) -> Future[None]:
-        """Acknowledge entries; completes once that is durable. Those of one turn have one future."""
+        """Acknowledge entries; completes when that is durable. All calls of one iteration share a future."""
         if not self.add_unawaited(entries):
             return self._loop.done()
         if self._promise is None or self._promise.done():

@@ -1,4 +1,4 @@
-"""Prepared XA transactions of a broker: of its own connections, and those that the store has from before."""
+"""Prepared XA transactions of a broker: of its own connections, and earlier ones in the store."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ log = logging.getLogger(__name__)
 
 
 class PreparedTransactions:
-    """Ends prepared transactions by their ids, whichever connection, or broker, has prepared them."""
+    """Completes prepared transactions by id, from any connection or broker."""
 
     def __init__(self, loop: BrokerLoop, store: Store, find: Callable[[Destination], SendTarget]) -> None:
         self._loop = loop
         self._store = store
         self._find = find
         self._own: dict[XATransactionId, EngineTransaction] = {}
-        """Transactions prepared by this broker: their deliveries are in its memory."""
+        """Transactions prepared by this broker, whose deliveries are in its memory."""
 
     def add(self, xid: XATransactionId, transaction: EngineTransaction) -> None:
-        """Keep a transaction that is prepared."""
+        """Keep a prepared transaction."""
         self._own[xid] = transaction
 
     async def ids(self) -> list[XATransactionId]:
-        """Return the ids of all that are prepared, in order.
+        """Return the ids of all prepared transactions, in order.
 
         :raises StoreError: the store cannot be read
         """
@@ -53,7 +53,7 @@ class PreparedTransactions:
             target.read_from(after)
 
     async def rollback(self, xid: XATransactionId) -> None:
-        """Drop its messages, and deliver again those that it has acknowledged.
+        """Drop its messages, and redeliver messages that it acknowledged.
 
         :raises TransactionNotFound: it is not prepared
         """
@@ -82,7 +82,7 @@ class PreparedTransactions:
         for branch in branches:
             if branch.xid == xid:
                 return branch.writes
-        raise TransactionNotFound(f"{xid} is not prepared; it was committed or rolled back, or never begun")
+        raise TransactionNotFound(f"{xid} is not prepared; it was completed, or never begun")
 
     def _targets(self, writes: Sequence[PreparedWrites]) -> list[SendTarget]:
         return [self._find(name) for name in dict.fromkeys(written.destination for written in writes)]

@@ -23,42 +23,43 @@ from jdbcstore.message.message import Message
 log = logging.getLogger(__name__)
 
 _ALL = 4
-"""Times the limit of one connection, for the open transactions of all connections."""
+"""The limit for the open transactions of all connections, as a multiple of the limit of one."""
 _OVER = "this transaction has ended; begin another one"
 
 
 class SendTarget(Receiver, Protocol):
-    """A queue or topic that a transaction sends to."""
+    """A queue or topic that receives a transaction's messages."""
 
     def stage(self, transaction: Transaction, message: Message) -> bool:
         """Add the message to a store transaction; False if it is not stored."""
 
     def before(self, connection_id: str) -> list[Future[None]]:
-        """Return what must complete before the connection may commit messages staged here: mostly nothing."""
+        """Return a future to wait for before the connection may commit messages staged here; mostly None."""
 
     def room(self, message: Message) -> Future[None]:
-        """Return a future that completes when the producer of the message just staged may send more."""
+        """Return a future that completes when the producer of the last staged message may send more."""
 
     def read_from(self, sequence: int | None) -> None:
-        """Read again what is stored from a sequence on, or all; nothing in flight comes again."""
+        """Read stored messages again from a sequence on, or all, except messages in flight."""
 
 
 Route = Callable[[Message], "Sequence[tuple[SendTarget, Message]]"]
-"""Each destination of a message, and the message as it gets it."""
+"""Each destination of a message, and the message for it."""
 
 
 class _Step(NamedTuple):
     ready: Callable[[], Future[None] | None]
-    """Called when it is the step's turn; returns what it has to wait for, if anything."""
+    """Called when it is the step's turn; returns a future to wait for, or None."""
     begin: Callable[[BaseException | None], Future[None] | None]
-    """Does it, or is passed the error that prevents it: CancelledError if what came before it is dropped.
-    The next step waits for the future that it returns."""
+    """Carries out the step, or gets the error that prevents it: CancelledError if an earlier step is dropped.
+    The next step waits for the returned future."""
 
 
 class Gates:
     """The order of each connection's sends and commits: while a commit waits, later ones wait for it.
 
-    Its gate is closed meanwhile: its messages keep their order everywhere, and no other connection waits.
+    Its gate is closed meanwhile, so its messages keep their order everywhere, and other connections do not
+    wait.
     """
 
     def __init__(self, loop: BrokerLoop) -> None:
@@ -66,7 +67,7 @@ class Gates:
         self.closed: dict[str, deque[_Step]] = {}
         """By connection: the steps that wait at a closed gate."""
         self._running: str | None = None
-        """The connection whose step runs now."""
+        """The connection of the running step."""
 
     def send(self, connection_id: str, send: Callable[[], Future[None]]) -> Future[None]:
         """Call ``send`` once the gate, which is closed, opens for it."""
@@ -89,7 +90,7 @@ class Gates:
         ready: Callable[[], Future[None] | None],
         begin: Callable[[BaseException | None], Future[None] | None],
     ) -> None:
-        """Begin a commit in its turn; the gate is closed while it has to wait."""
+        """Start a commit in its turn; the gate is closed while it must wait."""
         step = _Step(ready, begin)
         steps = self.closed.get(connection_id)
         if steps is None:
@@ -116,7 +117,7 @@ class Gates:
         self.closed.pop(connection_id, None)
 
     def _is_held(self, connection_id: str, steps: deque[_Step], begun: Future[None] | None) -> bool:
-        """Return whether the next step has to wait for what has begun; the gate opens when that is done."""
+        """Return whether the next step must wait for the running one; the gate opens when that is done."""
         if begun is None or begun.done():
             return False
         self.closed[connection_id] = steps
@@ -135,7 +136,7 @@ class Gates:
         self._as_one(connection_id, go_on)
 
     def _as_one(self, connection_id: str, work: Callable[[str, deque[_Step]], None]) -> None:
-        """Run steps of this connection: commits that they make come first."""
+        """Run steps of this connection, whose own commits come first."""
         self._running = connection_id
         try:
             work(connection_id, self.closed[connection_id])
@@ -148,12 +149,13 @@ def _ready() -> None:
 
 
 class OpenTransactions:
-    """The open transactions of one broker, with the memory that they use.
+    """The open transactions of one broker, and their memory.
 
-    That is not part of the memory of messages, and may not wait for it: a transaction that waits cannot end.
+    Their memory is separate from the memory of messages and never waits for it, because a waiting transaction
+    could not end.
 
     :param limit: bytes for the transactions of one connection; all together may use four times that
-    :param most_sends: messages that one of them may send; 0 means unlimited
+    :param most_sends: the most messages of a transaction; 0 means unlimited
     """
 
     def __init__(self, resources: Resources, outbox: Outbox, limit: int, most_sends: int = 0) -> None:
@@ -166,7 +168,7 @@ class OpenTransactions:
         self.used = 0
 
     def increase(self, connection_id: str, size: int) -> None:
-        """Count this many more bytes.
+        """Count more bytes.
 
         :raises DestinationFull: a limit is reached
         """
@@ -179,30 +181,32 @@ class OpenTransactions:
         self.used += size
 
     def check_may_send(self, connection_id: str, sent: int) -> None:
-        """Raise if a transaction has sent as many messages as it may.
+        """Raise if a transaction has sent its maximum of messages.
 
-        :raises DestinationFull: it has
+        :raises DestinationFull: the maximum is reached
         """
         most = self._most_sends
         if most and sent >= most:
-            text = f"a transaction may send {most} messages before it is committed"
+            text = f"a transaction may send at most {most} messages before its commit"
             if self._notices.is_news("max_uncommitted_count", connection_id):
-                log.warning("connection %s: %s, as max_uncommitted_count says", connection_id, text)
-            raise DestinationFull(f"{text}: commit more often, or have max_uncommitted_count raised")
+                log.warning("connection %s: %s (max_uncommitted_count)", connection_id, text)
+            raise DestinationFull(
+                f"{text}: commit more often, or ask the administrator to raise max_uncommitted_count"
+            )
 
     def _refuse(self, connection_id: str, whose: str, limit: int, advice: str) -> NoReturn:
-        text = f"the open transactions {whose} may hold {limit} bytes together"
+        text = f"the open transactions {whose} may hold at most {limit} bytes together"
         if self._notices.is_news("transactions", whose, connection_id):
             log.warning("connection %s: %s; raise memory_limit", connection_id, text)
-        raise DestinationFull(f"{text}: {advice}, or have memory_limit raised")
+        raise DestinationFull(f"{text}: {advice}, or ask the administrator to raise memory_limit")
 
     def consumed(self, source: EntrySource, entries: list[Entry]) -> None:
-        """Remove entries from their source, whose acknowledgement is committed."""
+        """Remove entries from their source after the commit of their acknowledgement."""
         report_consumed(self._events, source, entries)
         source.acknowledged(entries)
 
     def decrease(self, connection_id: str, size: int) -> None:
-        """Count the bytes of a transaction that has ended no more."""
+        """Subtract the bytes of an ended transaction."""
         self.used -= size
         rest = self._by_connection.get(connection_id, 0) - size
         if rest > 0:
@@ -226,13 +230,13 @@ class EngineTransaction:
         self._route = route
         self._connection_id = connection_id
         self._branch = branch
-        """The store's branch of a distributed transaction, if it is one."""
+        """The store's branch, if this is a distributed transaction."""
         self._written: Transaction | None = branch or transactions.outbox.store.transaction()
         self._sends: list[tuple[SendTarget, Message, bool]] = []
         self._holders: dict[BaseSubscription, list[Entry]] = {}
         self._size = self._sent = 0
         self.is_stored = False
-        """Whether it is prepared in the store; else only what is in memory is."""
+        """Whether it is prepared in the store, not only in memory."""
 
     @property
     def _open(self) -> Transaction:
@@ -342,7 +346,7 @@ class EngineTransaction:
         self._return_deliveries()
         settle(promise, error)
 
-    # Two phases: what follows is of branches only.
+    # Two phases: the following methods are only for branches.
 
     def prepare(self) -> Future[bool]:
         branch, self._written = self._branch, None
@@ -393,7 +397,7 @@ class EngineTransaction:
     async def commit_prepared(self) -> None:
         """Commit a prepared transaction.
 
-        :raises StoreError: it is still prepared, or its outcome is not known
+        :raises StoreError: it is still prepared, or its outcome is unknown
         """
         branch, after = self._branch, None
         assert branch is not None  # noqa: S101 - others cannot be prepared
@@ -410,9 +414,9 @@ class EngineTransaction:
             self._transactions.consumed(source, mine)
 
     async def rollback_prepared(self) -> None:
-        """Roll a prepared transaction back: its deliveries go back to their consumers.
+        """Roll back a prepared transaction; its deliveries go back to their consumers.
 
-        :raises StoreError: it is still prepared, or its outcome is not known
+        :raises StoreError: it is still prepared, or its outcome is unknown
         """
         branch = self._branch
         assert branch is not None  # noqa: S101 - others cannot be prepared
@@ -442,14 +446,15 @@ class EngineTransaction:
         return entries
 
     def _return_deliveries(self) -> None:
-        """Leave the deliveries with their consumers; those of closed ones go back to their sources."""
+        """Leave the deliveries with their consumers; deliveries of closed consumers go back to their
+        sources."""
         holders, self._holders = self._holders, {}
         for holder, mine in holders.items():
             holder.take_back_lent(mine)
 
 
 def commit_in_store(store: Store, xid: XATransactionId) -> int:
-    """Commit a prepared transaction, in a thread; return the sequence that its messages come after."""
+    """Commit a prepared transaction; return the last sequence before its messages; called in a thread."""
     after = store.last_sequence()
     store.xa.commit(xid)
     return after

@@ -1,8 +1,8 @@
-"""Durable subscriptions of topics: their state, and the consumer that is connected.
+"""Durable subscriptions of topics: their state, and their connected consumer.
 
-The state stays while no consumer is connected: which topics have a row of the subscription, transient
-messages that wait, and redelivery counts. A connected consumer has a feed for each topic, which reads stored
-messages through a cursor, as a queue does.
+The state outlives the connection of a consumer: the topics with a row of the subscription, waiting transient
+messages, and redelivery counts. A connected consumer has a feed for each topic, which reads stored messages
+through a cursor, like a queue.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Key = tuple[str, str]
 
 @dataclass(eq=False, repr=False)
 class StoredTopic:
-    """A topic as durable subscriptions use it: their rows and feeds, and the messages that they share.
+    """A topic's state for durable subscriptions: their rows and feeds, and shared messages.
 
     The rows are written before the first message is stored.
     """
@@ -51,7 +51,7 @@ class StoredTopic:
     account: Account
     outbox: Outbox
     _find: Callable[[Destination], SendTarget]
-    """The destination of a name now: one that was idle and is closed passes late messages on to it."""
+    """Returns the current destination of a name, to which a closed idle one passes late messages."""
     dead_letters: DeadLetters
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class StoredTopic:
             prioritized = self.policy.prioritized_messages
             self.store = self.outbox.store.topic(self.destination, prioritized=prioritized)
         self.durables: dict[Key, TopicState] = {}
-        """The durable subscriptions that have a row for this topic, or are about to."""
+        """The durable subscriptions that have, or are getting, a row for this topic."""
         self._feeds: tuple[DurableFeed, ...] = ()
         self._shared: dict[int, SharedMessage] = {}
         """The stored messages in memory, by sequence."""
@@ -78,7 +78,7 @@ class StoredTopic:
         self._begin()
 
     def when_ready(self, callback: Callable[[BaseException | None], None]) -> bool:
-        """Return whether messages can be sent; else call back, in order, with the error if there is one."""
+        """Return whether messages can be sent; otherwise call back, in order, with the error or None."""
         if self._write_rows is None:
             return True
         self._waiting.append(callback)
@@ -103,7 +103,7 @@ class StoredTopic:
             callback(error)
 
     def share(self, message: Message, sequence: int | None) -> SharedMessage:
-        """Return the message as all its subscribers share it; a stored one may be in memory already."""
+        """Return the message shared by all its subscribers; a stored message may already be in memory."""
         found = None if sequence is None else self._shared.get(sequence)
         return found or SharedMessage(message, self.memory, sequence, self._shared)
 
@@ -117,7 +117,7 @@ class StoredTopic:
 
 @dataclass(eq=False, repr=False)
 class OfflineSource(TransientSource):
-    """The source of the entries of a durable subscription while no consumer is connected."""
+    """The source of a durable subscription's entries while no consumer is connected."""
 
     rows: SubscriptionRows | None
     """Its stored messages; None if the topic is not stored."""
@@ -144,7 +144,7 @@ class OfflineSource(TransientSource):
 class TopicState:
     """One durable subscription on one topic, with or without a consumer.
 
-    Transient messages wait here, as in ActiveMQ, for the consumer that is connected or for the next.
+    As in ActiveMQ, transient messages wait here for the connected or the next consumer.
     """
 
     __slots__ = ("_memory", "_offline", "_transient", "durable", "feed", "in_flight", "numbers")
@@ -160,7 +160,7 @@ class TopicState:
         """The order of transient messages."""
 
     def transient(self, topic: StoredTopic) -> Backlog:
-        """Return the messages of the topic that are not stored."""
+        """Return the transient messages of the topic."""
         if self._transient is None:
             name = f"the messages of {topic.destination} for {self.durable.name}"
             kind, account = topic.policy.pending_durable_subscriber_policy, topic.account
@@ -170,7 +170,7 @@ class TopicState:
         return self._transient
 
     def keep(self, topic: StoredTopic, shared: SharedMessage) -> None:
-        """Take a transient message that arrives while no consumer is connected."""
+        """Keep a transient message that arrives without a connected consumer."""
         message = shared.message
         if self.durable.wants(message):
             source = self._source_of(topic)
@@ -187,11 +187,11 @@ class TopicState:
         topic: StoredTopic,
         message: Message | None = None,  # noqa: ARG002
     ) -> EntrySource:
-        # The source of the feed that delivers an entry becomes its own.
+        # An entry gets the source of the feed that delivers it.
         return self.offline(topic) if self.feed is None else self.feed.pending
 
     def offline(self, topic: StoredTopic) -> OfflineSource:
-        """Return the source of its entries while no consumer is connected."""
+        """Return the source of its entries without a connected consumer."""
         if self._offline is None:
             account, rows = topic.account, None
             if topic.store is not None:
@@ -218,18 +218,19 @@ class Durable:
         self.pattern = DestinationPattern(destination)
         self.selector = selector
         self.defect: InvalidSelector | None = None
-        """Why its stored selector is invalid: it cannot be consumed, but other subscriptions can."""
+        """The reason why its stored selector is invalid, so that only this subscription cannot be
+        consumed."""
         self._compiled: Selector | None = None
         try:
             self._compiled = Selector(selector) if selector else None
         except InvalidSelector as error:
             self.defect = error
         self.topics: dict[Destination, TopicState] = {}
-        """The topics that have a row of it, or are about to, and the pattern itself."""
+        """The topics that have, or are getting, a row of it, and the pattern itself."""
         self.is_in_use = False
-        """Whether a consumer has it, or an operation that nobody may disturb."""
+        """Whether a consumer or an exclusive operation uses it."""
         self.offline_since = math.inf
-        """When it lost its consumer, by the monotonic clock; infinite if it has not had one."""
+        """The time when it lost its consumer, by the monotonic clock; infinite if it never had one."""
         self.is_certain = True
         """Whether its rows are known to exist."""
         self.is_ending = False
@@ -240,22 +241,22 @@ class Durable:
         self.is_in_use = True
 
     def end_use(self) -> None:
-        """Let the next consumer or operation have it."""
+        """Release it for the next consumer or operation."""
         self.is_in_use = False
 
     def disconnect(self, now: float) -> None:
-        """Note that it has no consumer from this moment of the monotonic clock on."""
+        """Record the time, by the monotonic clock, when it lost its consumer."""
         self.is_in_use = False
         self.offline_since = now
 
     def begin_deletion(self) -> None:
-        """Let nobody have it any more."""
+        """Reserve it for its deletion."""
         self.is_in_use = self.is_ending = True
 
     def survive(self, *, is_certain: bool = True) -> None:
-        """Stay, as its creation or deletion has failed.
+        """Continue to exist after a failed creation or deletion.
 
-        :param is_certain: whether its rows are known to exist; else the next consumer has them written
+        :param is_certain: whether its rows are known to exist; otherwise the next consumer writes them
         """
         self.is_in_use = self.is_ending = False
         self.is_certain = self.is_certain and is_certain
@@ -280,7 +281,7 @@ class Durable:
 
 @dataclass(eq=False, repr=False)
 class DurableSubscriber(BaseSubscription):
-    """The consumer of a durable subscription, with a feed for each topic, served in turns."""
+    """The consumer of a durable subscription, with a feed for each topic, served in turn."""
 
     durable: Durable
 
@@ -291,7 +292,7 @@ class DurableSubscriber(BaseSubscription):
         """Feeds that may have messages, the next one first."""
         self._settling: list[Callable[[], None]] = []
         self._arrived = 0
-        """Messages that have arrived since its last turn, if anybody watches."""
+        """Messages that arrived since its last turn, if there are watchers."""
 
     def wants(self, message: Message) -> bool:
         return not is_local(message, self.request) and super().wants(message)
@@ -315,7 +316,7 @@ class DurableSubscriber(BaseSubscription):
             self._loop.call_later(_BEFORE_ANOTHER_TRY, self.attach, topic)
 
     def wake(self, feed: DurableFeed) -> None:
-        """Note that the feed may have messages."""
+        """Record that the feed may have messages."""
         if not feed.is_ready:
             feed.is_ready = True
             self._ready.append(feed)
@@ -323,7 +324,7 @@ class DurableSubscriber(BaseSubscription):
             self._loop.schedule(self)
 
     def arrived(self, message: Message) -> None:
-        """Note a new message that waits: if there is no room for it, the consumer is slow."""
+        """Record a new waiting message; the consumer is slow if there is no room for it."""
         if self.begun and self._resources.events.are_watched and not self.is_slow and self.wants(message):
             self._arrived += 1
             if self._arrived > self.room:
@@ -338,7 +339,7 @@ class DurableSubscriber(BaseSubscription):
             self._loop.schedule(self)
 
     def turn(self) -> None:
-        """Deliver the messages of the feeds, one of each in turn."""
+        """Deliver the messages of the feeds, one from each in turn."""
         ready, held_up = self._ready, 0
         self._arrived = 0
         if self.room > 0:
@@ -376,7 +377,7 @@ class DurableSubscriber(BaseSubscription):
 
 
 class SubscriptionRows(StoredRows):
-    """A topic's messages that a durable subscription has not acknowledged, for :class:`PendingMessages`."""
+    """The unacknowledged messages of a topic for a durable subscription, for :class:`PendingMessages`."""
 
     store: TopicMessageStore
 
@@ -389,7 +390,7 @@ class SubscriptionRows(StoredRows):
         self._subscription: DurableSubscription | None = None
 
     def recover(self, limit: int, after: Cursor | None) -> Page:
-        """In a thread."""
+        """Read a page; called in a thread."""
         if self._subscription is None:
             subscription = self.store.subscription(*self._key)
             subscription.acknowledge()  # its first look-up must not block the loop
@@ -405,7 +406,7 @@ class SubscriptionRows(StoredRows):
         transaction.topic(self.store.destination).acknowledge_subscription(*self._key, *references)
 
     def _references(self, entries: Sequence[Entry]) -> list[Reference]:
-        # With priorities the store looks up those that are not given.
+        # With priorities the store looks up missing ones.
         return [entry.message if self._is_prioritized else entry.sequence for entry in entries]
 
 
@@ -413,7 +414,7 @@ class DurableFeed:
     """The :attr:`pending` messages of one topic for a :class:`DurableSubscriber`.
 
     Stored messages come through a window on the store, or wait in memory or in files; transient ones wait in
-    the :class:`TopicState`. Expired messages, and those that the selector does not match, are acknowledged
+    the :class:`TopicState`. Expired messages, and messages that do not match the selector, are acknowledged
     for the consumer, in batches.
     """
 
@@ -423,7 +424,7 @@ class DurableFeed:
         self._topic, self._subscriber, self._state = topic, subscriber, state
         self.destination, self.memory = topic.destination, topic.memory
         self.is_ready = False
-        """Whether the subscriber is to ask it for messages."""
+        """Whether the subscriber should ask it for messages."""
         self.is_held_up = False
         """Whether it has messages, but no memory for them now."""
         self.pending = PendingMessages(
@@ -438,7 +439,7 @@ class DurableFeed:
         )
 
     def push(self, shared: SharedMessage, sequence: int | None) -> None:
-        """Add a message that has arrived at the topic; it is stored if it has a sequence."""
+        """Add an arrived message of the topic; it is stored if it has a sequence."""
         message, pending = shared.message, self.pending
         if sequence is not None:
             pending.stored.cursor.push(Entry(message, pending, sequence, stored=True, shared=shared))
@@ -454,7 +455,7 @@ class DurableFeed:
         return self.pending.stored.cursor.is_full
 
     def next(self) -> Entry | None:
-        """Remove the next message that the consumer wants; returns None if none is in memory."""
+        """Remove and return the next wanted message; None if none is in memory."""
         pending, expired, next_entry = self.pending, [], None
         while next_entry is None:
             self.is_held_up = False
@@ -485,13 +486,13 @@ class DurableFeed:
         return pending.next(with_stored=reads_again, with_transient=False)
 
     def close(self) -> None:
-        """Return what waits to the :class:`TopicState` and to the store."""
+        """Return waiting messages to the :class:`TopicState` and to the store."""
         self._state.feed = None
         self._topic.remove_feed(self)
         self.pending.close(heir=self._pass_on)
 
     def _pass_on(self, entries: Sequence[Entry]) -> None:
-        """Leave stored entries to the next consumer, which may be there already."""
+        """Leave stored entries to the next consumer, which may already be connected."""
         self.memory.release(entries)
         successor = self._state.feed
         if successor is None:

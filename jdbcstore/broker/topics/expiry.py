@@ -1,7 +1,7 @@
 """The search of a topic for expired messages of durable subscriptions without a consumer.
 
-A consumer drops expired messages as it comes to them. Without one they would stay in the store until it comes
-back.
+A consumer drops expired messages when it reaches them. Without a consumer they would stay in the store until
+it returns.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from jdbcstore.config.policy import DiscardingDeadLetterStrategy
 class TopicExpiry:
     """The search of one topic.
 
-    Each subscription is searched from its first message, page by page, as long as a page has expired ones. A
-    subscription with a consumer is left to that.
+    Each subscription is searched from its first message, page by page, as long as a page has expired
+    messages. A subscription with a consumer is skipped.
     """
 
     _topic: StoredTopic

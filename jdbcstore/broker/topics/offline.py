@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class OfflineDurables:
-    """Deletes the durable subscriptions without a consumer, as ``offlineDurableSubscriberTimeout`` says."""
+    """Deletes durable subscriptions without a consumer, according to ``offlineDurableSubscriberTimeout``."""
 
     def __init__(self, loop: BrokerLoop, durables: DurableRegistry, options: EngineOptions) -> None:
         self._loop, self._durables = loop, durables
@@ -25,12 +25,12 @@ class OfflineDurables:
         self._is_stopping = False
 
     def start(self) -> None:
-        """Begin to search, once per period."""
+        """Start searching, once per period."""
         if self._timeout and self._period:
             self._timer = self._loop.call_later(self._period, self._begin)
 
     async def stop(self) -> None:
-        """Search no more, and wait for a deletion under way."""
+        """Stop searching, and wait for a running deletion."""
         self._is_stopping = True
         if self._timer is not None:
             self._timer.cancel()
@@ -47,12 +47,12 @@ class OfflineDurables:
         self._deleting.add_done_callback(self._loop.guarded(done))
 
     async def delete(self) -> None:
-        """Delete those that have been without a consumer for too long."""
+        """Delete subscriptions that have been without a consumer for too long."""
         latest = self._loop.clock.monotonic() - self._timeout
         for durable in [*self._durables]:
             if self._is_stopping:
                 return
-            # Any of them may have come back, and gone again, while another was deleted.
+            # The consumer may have returned and left again while another subscription was deleted.
             if durable.offline_since > latest:
                 continue
             try:
@@ -62,6 +62,6 @@ class OfflineDurables:
             except (SubscriptionInUse, SubscriptionNotFound):
                 continue
             except StoreError as error:
-                log.warning("%s could not be deleted, and is tried again later: %s", durable.name, error)
+                log.warning("cannot delete %s; retrying later: %s", durable.name, error)
             else:
-                log.info("%s is deleted: it had no consumer for %g seconds", durable.name, self._timeout)
+                log.info("deleted %s, which had no consumer for %g seconds", durable.name, self._timeout)

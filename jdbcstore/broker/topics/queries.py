@@ -1,4 +1,4 @@
-"""Messages that a program of the user finds for new subscribers: ``queryBasedSubscriptionRecoveryPolicy``."""
+"""User-defined queries of messages for new subscribers: ``queryBasedSubscriptionRecoveryPolicy``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class MessageQuery(Protocol):
     """Finds messages; made without arguments, once for each topic."""
 
     def execute(self, topic: Destination) -> Iterable[Message]:
-        """Return the messages for a new subscriber of a topic; in a thread."""
+        """Return the messages for a new subscriber of a topic; called in a thread."""
 
     def validate_update(self, message: Message) -> bool:
-        """Return whether a message of the topic is passed on to subscribers; on the broker's loop."""
+        """Return whether a message of the topic is passed on to subscribers; called on the broker's loop."""
 
 
 def make_query(policy: SubscriptionRecoveryPolicy) -> MessageQuery | None:
@@ -33,7 +33,7 @@ def make_query(policy: SubscriptionRecoveryPolicy) -> MessageQuery | None:
     try:
         made = pkgutil.resolve_name(where)()
     except (ImportError, AttributeError, ValueError, TypeError) as error:
-        text = f"there is no query {where!r}: {error}; give package.module:Class"
+        text = f"there is no query {where!r}: {error}; use the form package.module:Class"
         raise ConfigurationError(text, option="subscription_recovery_policy") from error
     if not all(hasattr(made, name) for name in ("execute", "validate_update")):
         text = f"{where} is not a query: it needs the methods execute and validate_update"

@@ -33,11 +33,11 @@ from jdbcstore.message.destination import Destination
 log = logging.getLogger(__name__)
 
 _MOST = 200
-"""Messages that are acknowledged at once for an administrator."""
+"""Messages per acknowledgement for an administrator."""
 
 
 class _Stopped(Exception):
-    """An administrator has stopped the removal of messages."""
+    """An administrator stopped the removal of messages."""
 
 
 @dataclass(eq=False, repr=False)
@@ -49,9 +49,9 @@ class DurableRegistry:
     _policy_of: Callable[[Destination], PolicyEntry]
     """The policy entry of a destination."""
     _topics: Callable[[], Iterable[Topic]]
-    """The topics that exist now."""
+    """The existing topics."""
     _directory: Directory
-    """It is notified of subscriptions that are deleted."""
+    """It is notified of deleted subscriptions."""
 
     def __post_init__(self) -> None:
         self._loop = self._resources.loop
@@ -72,8 +72,8 @@ class DurableRegistry:
                 durable = self._by_key[key] = Durable(key, info.subscribed_destination, info.selector)
                 if durable.defect is not None:
                     log.error(
-                        "%s of %s cannot be consumed, though messages are stored for it: %s; have its client"
-                        " subscribe with another selector, or delete it with jdbcstore unsubscribe",
+                        "%s of %s cannot be consumed, but messages are stored for it: %s; subscribe with "
+                        "another selector, or delete it with jdbcstore unsubscribe",
                         *(durable.name, durable.destination, durable.defect),
                     )
             durable.topics[info.destination] = TopicState(durable, self._last_sequence)
@@ -105,7 +105,7 @@ class DurableRegistry:
 
         def write() -> None:
             for durable in missing:
-                if not durable.is_ending:  # the store may have refused it meanwhile
+                if not durable.is_ending:  # the store may have rejected it meanwhile
                     self._write_row(durable, topic.destination)
 
         if missing:
@@ -136,11 +136,12 @@ class DurableRegistry:
     ) -> DurableSubscriber:
         """Create a durable subscription, or connect to the existing one.
 
-        As in ActiveMQ, one that exists with another selector or destination is deleted and created again.
+        As in ActiveMQ, a subscription with another selector or destination is deleted and created again.
 
         :raises SubscriptionInUse: it has a consumer
         :raises InvalidDestination: the store cannot hold the name of the topic
-        :raises InvalidSubscription: the store cannot hold its names or its selector; one that exists stays
+        :raises InvalidSubscription: the store cannot hold its names or its selector; an existing subscription
+            stays
         """
         key = _key_of(request)
         wanted = Durable(key, request.destination, request.selector or None)
@@ -177,7 +178,8 @@ class DurableRegistry:
 
         def write() -> None:
             nonlocal is_accepted
-            # The store refuses names and a selector that it cannot hold before it looks for the former one.
+            # The store rejects names and a selector that it cannot hold before it looks for the former
+            # subscription.
             with suppress(SubscriptionExists):
                 self._write_row(durable, durable.destination, retroactive)
             is_accepted = True
@@ -191,7 +193,7 @@ class DurableRegistry:
             if not is_accepted and isinstance(error, InvalidDestination | InvalidSubscription):
                 self._refused(durable, former)
             else:
-                # Any of the rows may exist: the next subscribe writes all of them.
+                # Any of the rows may exist, so the next subscribe writes all of them.
                 durable.survive(is_certain=False)
             raise
         if former is not None:
@@ -202,7 +204,7 @@ class DurableRegistry:
                 state.keep(topic, shared)
 
     def _refused(self, durable: Durable, former: Durable | None) -> None:
-        """Drop a subscription that the store cannot hold, and has not written anything of."""
+        """Drop a subscription that the store cannot hold, and of which it has written nothing."""
         durable.begin_deletion()
         self._forget(durable)
         del self._by_key[durable.key]
@@ -244,13 +246,13 @@ class DurableRegistry:
     ) -> int:
         """Delete the messages of a topic, and the durable subscriptions to it alone.
 
-        Returns the number of messages. Subscriptions with a wildcard stay, without its messages. What is sent
-        while rows of subscriptions are deleted waits.
+        Return the number of messages. Subscriptions with a wildcard stay, without its messages. Messages sent
+        while rows of subscriptions are deleted wait.
 
-        :param keep_subscriptions: the others stay, too
-        :param goes_on: called in a thread after each batch with the numbers of messages that were removed,
-            and looked at. If it says no, the rest of them and every subscription stay
-        :raises SubscriptionInUse: one of them is in use
+        :param keep_subscriptions: all other subscriptions stay too
+        :param goes_on: called in a thread after each batch with the numbers of removed and examined messages.
+            If it returns false, the rest of the messages and every subscription stay
+        :raises SubscriptionInUse: a subscription is in use
         """
         name, store = topic.destination, self._outbox.store
         own = [self.unused(*one.key) for one in self._by_key.values() if one.destination == name]
@@ -276,7 +278,7 @@ class DurableRegistry:
 
         first = self._loop.run(delete)
         attempts: Iterator[Future[Any]] = iter([first])
-        # If it fails, any of the rows may be missing: the next send writes all of them.
+        # If it fails, any of the rows may be missing, so the next send writes all of them.
         restore = partial(self._loop.run, partial(write, [*ending, *staying]))
         topic.await_rows(lambda: next(attempts, None) or restore())
         try:
@@ -293,10 +295,11 @@ class DurableRegistry:
     async def _remove_messages(
         self, topic: Topic, durables: Sequence[Durable], goes_on: Callable[[int, int], bool]
     ) -> tuple[int, bool]:
-        """Remove the messages of a topic, in transactions between which others write; return how many, and
-        whether these are all.
+        """Remove the messages of a topic, in transactions between which others write.
 
-        :param durables: subscriptions that are in use meanwhile
+        Return their number, and whether these are all.
+
+        :param durables: subscriptions to reserve meanwhile
         """
         removed, is_whole = 0, True
 
@@ -328,10 +331,10 @@ class DurableRegistry:
     ) -> int:
         """Acknowledge the pending messages of a durable subscription, of one topic or of all.
 
-        Meanwhile it is in use. Returns the number of those that were stored.
+        Meanwhile it is in use. Return the number of stored messages among them.
 
-        :param goes_on: called in a thread after each page with the numbers of messages that were
-            acknowledged, and looked at; whether to go on
+        :param goes_on: called in a thread after each page with the numbers of acknowledged and examined
+            messages; returns whether to continue
 
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist
@@ -350,7 +353,7 @@ class DurableRegistry:
         return count
 
     def _acknowledge(self, durable: Durable, topic: Destination, goes_on: Callable[[int, int], bool]) -> int:
-        """In a thread: acknowledge what is pending now."""
+        """Acknowledge the messages that are pending now; called in a thread."""
         count, last, size = 0, self._outbox.store.last_sequence(), BatchSize(_MOST)
         try:
             subscription = self._store_of(topic).subscription(*durable.key)
@@ -368,7 +371,7 @@ class DurableRegistry:
                     seen = 0
                 if seen and not goes_on(0, seen):
                     return count
-        except SubscriptionNotFound:  # it has no row for a topic that nothing was sent to
+        except SubscriptionNotFound:  # it has no row for a topic without messages
             return count
         return count
 
@@ -393,9 +396,9 @@ class DurableRegistry:
 def _key_of(request: SubscriptionRequest) -> Key:
     destination = request.destination
     if destination.is_temporary:
-        raise InvalidDestination(f"{destination} is temporary, and ends before a durable subscription of it")
+        raise InvalidDestination(f"{destination} is temporary, so it cannot have a durable subscription")
     if destination.is_composite:
         raise InvalidDestination(
-            f"{destination} is a composite; make a durable subscription of each member, or of a wildcard"
+            f"{destination} is a composite; create a durable subscription for each member, or for a wildcard"
         )
     return request.client_id or "", request.subscription_name or ""

@@ -1,4 +1,4 @@
-"""Non-durable subscribers of topics: each has its own cursor, and shares the messages with the others."""
+"""Non-durable subscribers of topics; each has its own cursor, and shares messages with the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def is_local(message: Message, request: SubscriptionRequest) -> bool:
-    """Return whether a ``no_local`` subscriber's own connection has sent this message."""
+    """Return whether a ``no_local`` subscriber's own connection sent this message."""
     if not request.no_local:
         return False
     producer = message.producer_id or (message.message_id and message.message_id.producer_id)
@@ -33,13 +33,13 @@ def is_local(message: Message, request: SubscriptionRequest) -> bool:
 class TopicSubscriber(BaseSubscription):
     """A non-durable subscriber of one or more topics.
 
-    Messages for which its consumer has room are delivered at once; others wait in a cursor of its own, in
-    memory or in files. Nothing of it outlives the subscription.
+    Messages for which its consumer has room are delivered immediately; others wait in its own cursor, in
+    memory or in files. They end with the subscription.
     """
 
     _policy: PolicyEntry
     memory: MemoryUsage
-    """The memory of its topic if it has only one, else the broker's."""
+    """The memory of its only topic, or the broker's memory if it has several."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +86,7 @@ class TopicSubscriber(BaseSubscription):
         self._cursor.push(entry)
         self.pending += 1
         if self.pending == 1 and self.room > 0:
-            self._loop.schedule(self)  # it is held up by the memory, which is logged
+            self._loop.schedule(self)  # it is delayed by the memory limit, which is logged
         if self._max_pending is not None:
             while self.pending > self._max_pending:
                 self._discard_oldest()
@@ -100,7 +100,7 @@ class TopicSubscriber(BaseSubscription):
     def _may_deliver(self) -> bool:
         if self.room <= 0:
             return False
-        # Unacknowledged messages are in memory, unless the consumer does not need them any more.
+        # Unacknowledged messages are in memory, unless the consumer no longer needs them.
         return self.unloads_messages or not (self.held and self.memory.is_full)
 
     def _discard_oldest(self) -> None:
@@ -110,7 +110,7 @@ class TopicSubscriber(BaseSubscription):
         entry.source.acknowledged([entry])
         if not self.discarded:
             log.warning(
-                "a slow subscriber of %s loses messages: more than %d are pending",
+                "a slow subscriber of %s loses messages, because more than %d are pending",
                 self.request.destination,
                 self._max_pending,
             )
@@ -128,7 +128,7 @@ class TopicSubscriber(BaseSubscription):
         return self._cursor.pop()
 
     def _call_when_settled(self, callback: Callable[[], None]) -> None:
-        self._loop.call_soon(callback)  # after the turn that a pull has scheduled
+        self._loop.call_soon(callback)  # after the iteration that a pull has scheduled
 
     def on_room(self) -> None:
         if self.pending and self.room > 0:

@@ -39,9 +39,10 @@ log = logging.getLogger(__name__)
 
 
 class Retained:
-    """Earlier messages of one topic for retroactive subscribers, as its subscription recovery policy says.
+    """Earlier messages of one topic for retroactive subscribers, according to its subscription recovery
+    policy.
 
-    Once they fill half of the memory, or it is nearly full, the oldest are dropped.
+    The oldest are dropped when they fill half of the memory, or the memory is nearly full.
     """
 
     def __init__(self, policy: SubscriptionRecoveryPolicy, clock: Clock) -> None:
@@ -63,7 +64,7 @@ class Retained:
                 self._duration_ms = policy.recover_duration * 1000
 
     def add(self, message: SharedMessage) -> None:
-        """Keep a message that has arrived."""
+        """Keep an arrived message."""
         if self._most_messages == 0:
             return
         message.hold()
@@ -103,17 +104,17 @@ class Topic(StoredTopic):
     """One topic of the broker: a :class:`~jdbcstore.broker.store_io.transaction.SendTarget` of sends.
 
     Every method is called on the loop. A message is stored if it is persistent and there is a durable
-    subscription; then it is delivered once it is committed, and what its producer sends next waits for it.
+    subscription; it is then delivered after its commit, and later messages of its producer wait for it.
     """
 
     is_rerouted: bool = False
-    """Whether its messages may be changed, or also be sent elsewhere or later: the engine routes each."""
+    """Whether its messages may be changed, redirected or scheduled, so that the engine routes each."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         policy, loop = self.policy, self._loop
         self._was_used = True
-        """Since :meth:`is_idle` was called last."""
+        """Whether it was used since the last call of :meth:`is_idle`."""
         self._is_closed = False
         self._retained = Retained(policy.subscription_recovery_policy, loop.clock)
         self._query = make_query(policy.subscription_recovery_policy)
@@ -122,7 +123,7 @@ class Topic(StoredTopic):
         self._submitted = 0
         self._completed = 0
         self._behind: deque[tuple[int, Message, Future[None]]] = deque()
-        """Transient messages, each waiting until so many writes submitted before it have completed."""
+        """Transient messages, each waiting for a number of earlier writes."""
         self._receiver = _OutboxReceiver(self)
         search = TopicExpiry(self).search
         self._expiry = ExpirySweep(loop, policy.expire_messages_period, search)
@@ -131,11 +132,11 @@ class Topic(StoredTopic):
     # Sending
 
     def is_stored(self, message: Message) -> bool:
-        """Return whether the message is to be stored."""
+        """Return whether the message must be stored."""
         return bool(message.persistent and self.durables and self.store is not None)
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
-        """Completes when the message is durable, if it is stored, and there is room for more."""
+        """Send a message; completes when it is durable, if it is stored, and there is room for more."""
         if self._flow.must_wait:
             return self._flow.block(message, connection_id)
         if self._write_rows is None and not self._behind:
@@ -171,7 +172,7 @@ class Topic(StoredTopic):
         return promise
 
     def write_ended(self) -> None:
-        """Note that a submitted write has completed or failed."""
+        """Record that a submitted write has completed or failed."""
         self._completed += 1
         self._deliver_behind()
 
@@ -199,7 +200,7 @@ class Topic(StoredTopic):
         return ""
 
     def turn(self) -> None:
-        """Let blocked producers send, if there is room now."""
+        """Let blocked producers send, if there is room."""
         while (blocked := self._flow.take()) is not None:
             if self.when_ready(partial(self._send_later, blocked.message, blocked.promise)):
                 self._send(blocked.message, blocked.promise)
@@ -232,7 +233,7 @@ class Topic(StoredTopic):
         sequence = None
         if reference is not None:
             if reference.sequence < 0:
-                return  # the store has dropped it as a duplicate
+                return  # the store dropped it as a duplicate
             sequence = reference.sequence
             message = self._as_stored(message, reference)
         self._was_used = True
@@ -253,7 +254,7 @@ class Topic(StoredTopic):
             self._retained.add(shared)
 
     def _as_stored(self, message: Message, reference: MessageReference) -> Message:
-        """Return a message as the store has it."""
+        """Return the stored form of a message."""
         if message.message_id is not reference.message_id:
             message = message.replace(message_id=reference.message_id)
         if self.policy.prioritized_messages:
@@ -285,7 +286,7 @@ class Topic(StoredTopic):
 
     @property
     def is_drained(self) -> bool:
-        """Whether no message is on its way to it or to a store."""
+        """Whether no message is on its way to the topic or the store."""
         waiting = self._behind or self._waiting or self._flow.is_blocking
         return not (waiting or self._writing or self._submitted != self._completed)
 
@@ -303,7 +304,7 @@ class Topic(StoredTopic):
             feed.pending.resync()
 
     def read_from(self, sequence: int | None) -> None:
-        """Have every durable subscription with a consumer read again, as :meth:`Queue.read_from`."""
+        """Make every durable subscription with a consumer read again, like :meth:`Queue.read_from`."""
         if self._is_closed:
             self._find(self.destination).read_from(sequence)
             return
@@ -313,7 +314,7 @@ class Topic(StoredTopic):
     # Subscribing
 
     def add(self, subscription: BaseSubscription) -> None:
-        """Start to serve a consumer."""
+        """Start serving a consumer."""
         if isinstance(subscription, DurableSubscriber):
             subscription.attach(self)
         elif isinstance(subscription, TopicSubscriber) and subscription not in self._subscribers:
@@ -329,7 +330,7 @@ class Topic(StoredTopic):
                     found.add_done_callback(self._loop.guarded(partial(self._offer, subscription, source)))
 
     def _offer(self, subscriber: TopicSubscriber, source: TopicSource, found: Future[list[Message]]) -> None:
-        """Offer the messages of a query to a subscriber, unless it has gone."""
+        """Offer the messages of a query to a subscriber, unless it has ended."""
         if found.cancelled() or subscriber not in self._subscribers:
             return
         error = found.exception()
@@ -341,7 +342,7 @@ class Topic(StoredTopic):
             subscriber.offer(self.share(own, None), source)
 
     def retained_transient(self) -> list[SharedMessage]:
-        """Return the messages for a new retroactive subscriber that are not in the store."""
+        """Return the transient messages for a new retroactive subscriber."""
         return [shared for shared in self._retained.messages() if shared.sequence is None]
 
     def _leave(self, subscriber: TopicSubscriber) -> None:
@@ -349,7 +350,7 @@ class Topic(StoredTopic):
         self._sources = tuple(self._subscribers.values())
 
     def close(self) -> None:
-        """Forget what is in memory, and cancel the sends that wait."""
+        """Forget the content of memory, and cancel waiting sends."""
         self._is_closed = True
         self._expiry.close()
         self._retained.close()
@@ -361,12 +362,12 @@ class Topic(StoredTopic):
 
 
 def _found(query: MessageQuery, topic: Destination) -> list[Message]:
-    """Return the messages that a query finds, in a thread."""
+    """Return the messages of a query; called in a thread."""
     return [*query.execute(topic)]
 
 
 class _OutboxReceiver:
-    """A topic as the outbox delivers to it: the end of each write is counted."""
+    """A topic as the receiver of the outbox, which counts the end of each write."""
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic

@@ -28,9 +28,9 @@ class Access:
         self.user_id: str | None = None
         """The JMSXUserID of its messages."""
         self.writable: set[Destination] = set()
-        """Destinations that it has been found to be authorized to send to."""
+        """Destinations to which it is known to be authorized to send."""
         self.named: dict[str, Destination] = {}
-        """Some of these, by the names that the client gives them."""
+        """Some of these, by the client's names."""
         self._service = service
         self._broker: Broker = service.broker
 
@@ -55,7 +55,7 @@ class Access:
         return self.login
 
     def grant(self, principal: Principal, user: str | None, client_id: str | None) -> None:
-        """Let the client act as this user.
+        """Log the client in as this user.
 
         :raises ClientIdInUse: another connection has the client id
         """
@@ -67,7 +67,7 @@ class Access:
             self.user_id = user or None
 
     def release(self) -> None:
-        """Release the client id, and verify no password in vain."""
+        """Release the client id, and cancel a pending verification."""
         client_id, self.client_id = self.client_id, None
         if client_id is not None:
             self._service.release_client_id(client_id)
@@ -75,9 +75,9 @@ class Access:
             self.login.cancel()
 
     def check_may_write(self, destination: Destination) -> None:
-        """Remember a destination that the client may send to.
+        """Check that the client may send to a destination, and remember it.
 
-        :raises NotAuthorized: it may not send to it, or not create it
+        :raises NotAuthorized: it may not send to the destination, or not create it
         """
         if self.principal is None or not self.principal.may_write(destination):
             raise NotAuthorized(
@@ -88,14 +88,14 @@ class Access:
             self.writable.add(destination)
 
     def forget_writable(self) -> None:
-        """Check again whether the client may send, before its next message."""
+        """Check authorizations again before the client's next message."""
         self.writable.clear()
         self.named.clear()
 
     def check_may_read(self, destination: Destination) -> None:
         """Check that the client may consume from a destination.
 
-        :raises NotAuthorized: it may not, or not create it
+        :raises NotAuthorized: it may not consume from the destination, or not create it
         """
         if self.principal is None or not self.principal.may_read(destination):
             raise NotAuthorized(f"{self._user} is not authorized to consume from {destination}")

@@ -1,6 +1,6 @@
 """A client's connection in any protocol: its input, flow control, and its end.
 
-Its parts are its :class:`ClientOutput`, the :class:`Replies` to what is under way, the :class:`Access` of its
+Its parts are its :class:`ClientOutput`, the :class:`Replies` to running commands, the :class:`Access` of its
 client, and its :class:`Deadlines`. Its session speaks the protocol.
 """
 
@@ -32,14 +32,14 @@ from jdbcstore.message.message import Message
 log = logging.getLogger(__name__)
 
 LONGEST_NAME = 80
-"""Characters of a client's text in the log."""
+"""The most characters of a client's text in the log."""
 _LINGER = 2.0
-"""Seconds that a client has to read the last frame."""
+"""Seconds for a client to read the last frame."""
 _MAX_DISCARDED = 4 * 1024 * 1024
-"""Bytes that it may still send meanwhile."""
+"""The most bytes that it may still send meanwhile."""
 _END_TIMEOUT = 10.0
-"""Seconds for what is under way to complete before a connection that failed is closed, and for a client to
-read more of a message before one that ends is."""
+"""Seconds to wait for running commands before a failed connection is closed, and for a client to read more of
+a message before an ending connection is."""
 
 
 def name_of(transport: BaseTransport) -> str:
@@ -49,7 +49,7 @@ def name_of(transport: BaseTransport) -> str:
 
 
 class Connections(Protocol):
-    """The connector, as its connections see it."""
+    """The connector's interface for its connections."""
 
     def opened(self, connection: ClientConnection) -> None: ...
 
@@ -59,7 +59,7 @@ class Connections(Protocol):
 
 
 class FrameSource(Protocol):
-    """An incremental parser: ``read`` returns the next complete frame of what it was fed, or None."""
+    """An incremental parser: ``read`` returns the next complete frame of the fed bytes, or None."""
 
     @property
     def held(self) -> int:
@@ -71,43 +71,44 @@ class FrameSource(Protocol):
 
 
 class ClientSession(Protocol):
-    """The commands of one client in its protocol, and the replies to them.
+    """The commands of one client in its protocol, and the replies.
 
-    A command that fails is answered with an error; the connection then goes on, unless the error is fatal:
-    what follows cannot be understood, or the client cannot know which of its messages are acknowledged.
+    A failed command is answered with an error. The connection then continues, unless the error is fatal,
+    because the following input is unreadable, or the client cannot know which of its messages are
+    acknowledged.
     """
 
     heart_beat: ClassVar[bytes]
-    """Written when the client would otherwise hear nothing for too long."""
+    """Written when the client would otherwise receive no data for too long."""
     refusal_delay: ClassVar[float]
-    """Seconds that a client whose login is refused has to close the connection itself."""
+    """Seconds for a client whose login failed to close the connection itself."""
 
     @property
     def reader(self) -> FrameSource: ...
 
     @property
     def sent(self) -> int:
-        """The number of messages that the client has sent."""
+        """The number of messages from the client."""
 
     def greeting(self) -> bytes:
-        """Return what is written before anything else; empty if the client speaks first."""
+        """Return the first bytes to write; empty if the client speaks first."""
 
     def handle(self, frame: Any) -> None:
         """Execute a command; an error is sent to the client."""
 
     def error_frame(self, error: BaseException, text: str, receipt: Receipt) -> bytes:
-        """Return the reply to a command that has failed; without a receipt, to what has failed otherwise.
+        """Return the reply to a failed command, or without a receipt, to another failure.
 
-        :param text: what the client may know of the error
+        :param text: the description for the client
         """
 
     def pause(self) -> None:
-        """Have nothing delivered: the client does not read its socket."""
+        """Pause deliveries, because the client does not read its socket."""
 
     def resume(self) -> None: ...
 
     def release(self) -> None:
-        """Return to the broker everything that the client holds of it."""
+        """Return everything that the client holds to the broker."""
 
 
 SessionFactory: TypeAlias = "Callable[[ClientConnection], ClientSession]"
@@ -115,7 +116,7 @@ SessionFactory: TypeAlias = "Callable[[ClientConnection], ClientSession]"
 
 @dataclass(frozen=True)
 class ClientProtocol:
-    """A protocol that clients speak."""
+    """A protocol of clients."""
 
     name: str
     """The name, for the log."""
@@ -124,16 +125,16 @@ class ClientProtocol:
     def connect(
         self, service: Service, config: ConnectorConfig, connections: Connections
     ) -> ClientConnection:
-        """Return a new connection, which the transport is passed next."""
+        """Return a new connection, which then gets the transport."""
         return self._make_connection(service, config, connections, protocol=self.name)
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """One client, from its first byte to its last. To be used on the broker's loop only.
+    """One client, from its first byte to its last. Used on the broker's loop only.
 
     :param protocol: the name of the protocol
-    :param make_session: makes the session, which is passed each frame while frames are taken
-    :param pack: turns frames into the bytes that are written; None just joins them
+    :param make_session: makes the session, which gets each frame while frames are accepted
+    :param pack: turns frames into the bytes to write; None just joins them
     """
 
     def __init__(
@@ -151,11 +152,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.peer = "?"
         """The client's address."""
         self.local_address: tuple[str, int] | None = None
-        """The host and the port that the client has connected to; None if they are not known."""
+        """The host and the port that the client has connected to; None if unknown."""
         self.end_reason: str | None = None
-        """Why it has ended, for the log; None if the client has just disconnected."""
+        """The reason of its end, for the log; None if the client just disconnected."""
         self.has_left = False
-        """Whether the client has ended it, with or without a word."""
+        """Whether the client has ended it, with or without a protocol message."""
         self.service = service
         self.config = config
         self.output = ClientOutput(pack, self._streams)
@@ -183,9 +184,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._peer_has_closed = False
         self._pumping = False
         self._held = 0
-        """Bytes of incomplete frames that the inflow has counted."""
+        """Bytes of incomplete frames counted by the inflow."""
         self._undecoded = 0
-        """Bytes received that the reader has not been fed yet."""
+        """Received bytes that were not fed to the reader yet."""
         self.session = session = make_session(self)
         self._reader = session.reader
         self._lane: Callable[[bytes], bytes] | None = None
@@ -200,7 +201,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def age(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since its creation."""
         return time.monotonic() - self._began
 
     @property
@@ -220,18 +221,18 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.peer = name_of(transport)
         opened = transport.get_extra_info("socket")
         if opened is not None and opened.family in (socket.AF_INET, socket.AF_INET6):
-            # A client whose machine has gone is noticed, also without heart-beats.
+            # This detects a dead machine of a client even without heart-beats.
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self.deadlines.expect_login()
         self._connections.opened(self)
 
     def read_with(self, lane: Callable[[bytes], bytes] | None) -> None:
-        """Have the first frames of what arrives handled by the lane, which returns what follows them."""
+        """Pass arriving frames to the lane first, which returns the remaining bytes."""
         self._lane = lane
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Return one buffer for all connections, because it is emptied at once: allocating one would cost
-        more than reading a message."""
+        """Return one buffer for all connections, which is emptied immediately, because allocating a buffer
+        would cost more than reading a message."""
         return self.service.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -248,21 +249,21 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.pump(data)
 
     def eof_received(self) -> bool:
-        """Return whether the connection stays open: what is under way is still to be answered."""
+        """Return whether the connection stays open, because running commands must still be answered."""
         if self.output.closed or self._transport.get_extra_info("sslcontext") is not None:
             return False
         self._peer_closed()
         return True
 
     def _peer_closed(self) -> None:
-        """Close once what the client has sent is answered: it sends nothing more."""
+        """Close after all commands are answered, because the client sends nothing more."""
         self._peer_has_closed = True
         if self.replies.takes_frames or (self.access.is_logging_in and not self._reader.held):
             self.finish()
 
     def _discard(self, nbytes: int) -> None:
-        """Count input that is not used. It is read, though: otherwise the operating system would discard
-        the last frame."""
+        """Count unused input. It is read anyway, because otherwise the operating system would discard the
+        last frame."""
         self._discarded += nbytes
         if self._discarded > _MAX_DISCARDED:
             self.abort()
@@ -278,7 +279,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.pump()
 
     def _streams(self, is_streaming: bool) -> None:
-        """Have nothing delivered while a frame is written part by part: it would wait in memory."""
+        """Pause deliveries while a frame is written part by part, because messages would wait in memory."""
         if is_streaming:
             self.session.pause()
         else:
@@ -299,7 +300,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.replies.end()
         self.release()
         if self.access.principal is not None:
-            text = "has ended after %.1f seconds and %d messages sent: %s"
+            text = "ended after %.1f seconds and %d messages sent: %s"
             values = (self.age, self.session.sent, self.end_reason)
             self.log(self.service.logins, logging.INFO, text, *values)
         self._connections.closed(self)
@@ -307,9 +308,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     # Flow control.
 
     def pump(self, data: bytes = b"") -> None:
-        """Execute the frames that have arrived, while they are taken.
+        """Execute the received frames, while frames are accepted.
 
-        :param data: what has just arrived
+        :param data: the bytes that have just arrived
         """
         reader, handle, output, replies = self._reader, self.session.handle, self.output, self.replies
         if data:
@@ -341,7 +342,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     def send(
         self, message: Message, answer: bytes | None, receipt: Receipt, size: int, stored: int = 0
     ) -> None:
-        """Send a message of the client; its answer is written once it is durable, as by ``Replies.track``."""
+        """Send a message of the client; its answer is written when it is durable, like by
+        ``Replies.track``."""
         broker, replies = self.service.broker, self.replies
         accept = broker.lane_to(message, self.connection_id)
         if accept is None:
@@ -351,9 +353,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             accept(message, self.connection_id, Reply(replies, answer, receipt, size, stored))
 
     def update_reading(self) -> None:
-        """Pause or resume reading, as what is under way and the inflow of all clients demand."""
+        """Pause or resume reading, according to running commands and the inflow of all clients."""
         held, output, replies = self._held, self.output, self.replies
-        # A little is read from a client that has to wait, too: its end would not be noticed otherwise.
+        # A little is read even from a waiting client, because its end would otherwise not be noticed.
         takes = not (replies.waiting or replies.full or replies.ended) or held < SMALL
         takes = takes and not output.is_choked
         takes = takes and (held <= SMALL or self.service.inflow.may_read(self, self._loop))
@@ -372,7 +374,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def authenticate(
         self, user: str | None, password: str | None, then: Callable[[Principal], None], receipt: Receipt
     ) -> None:
-        """Verify a login, and call ``then`` with the user; take no other frame before."""
+        """Verify a login, and call ``then`` with the user; accept no other frame before."""
         login = self.access.verify(user, password)
         login.add_done_callback(partial(self._log_refused, user or ""))
         self.replies.wait_for(login, then, receipt, fatal=True)
@@ -392,25 +394,26 @@ class ClientConnection(asyncio.BufferedProtocol):
         )
 
     def take_id(self, connection_id: str, principal: Principal) -> None:
-        """Take the id that the client has chosen; an earlier connection of this id ends.
+        """Take the client's own id; an earlier connection with this id ends.
 
-        :raises NotAuthorized: the earlier one is another user's, or the id is one that this broker gives
+        :raises NotAuthorized: the earlier connection belongs to another user, or the id has the form of this
+            broker's ids
         """
         self.service.supersede(connection_id, self, principal)
         self.connection_id = connection_id
         self._released = False
 
     def superseded(self) -> None:
-        """Return all to the broker, and close: the client is back on another connection."""
+        """Return everything to the broker, and close, because the client is back on another connection."""
         self._failed = True
         self.replies.end()
         self.release()
         self.abort("the client has reconnected")
 
     def release(self) -> None:
-        """Return to the broker everything that the client holds of it, until it logs in again."""
+        """Return everything that the client holds to the broker, until it logs in again."""
         if self._released:
-            return  # what has its ids now is another connection's
+            return  # another connection owns its ids now
         self._released = True
         self.service.forget(self.connection_id, self)
         self.session.release()
@@ -424,18 +427,19 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.fail(NotAuthorized(reason), fatal=True)
 
     def end(self, reason: str) -> None:
-        """Close the connection once everything under way is answered."""
+        """Close the connection when all running commands are answered."""
         self.finish(reason=reason)
 
     def finish(self, last_frame: bytes = b"", *, reason: str | None = None, by_client: bool = False) -> None:
-        """Take no more frames; write the last and close once everything under way is done and answered."""
+        """Accept no more frames; write the last one and close when all running commands are done and
+        answered."""
         self.end_reason = self.end_reason or reason
         first = not self.replies.ended
         self.has_left = by_client or (self.end_reason is None and not self._failed)
         self.replies.end()
         self._last_frame = last_frame
         if first:
-            self.output.flush()  # acknowledges what has been written, before the rest is returned
+            self.output.flush()  # acknowledges written messages, before the rest is returned
             self.release()
         if self.replies.under_way == 0:
             self._write_last()
@@ -443,7 +447,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._loop.call_later(_END_TIMEOUT, self._check_end, self.output.progress)
 
     def _check_end(self, before: tuple[float, int]) -> None:
-        """Close although something is under way, unless the client goes on to read a message."""
+        """Close despite running commands, unless the client is still reading a message."""
         if self._last_frame is None:
             return
         progress = self.output.progress
@@ -456,7 +460,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.abort()
 
     def fail(self, error: BaseException, receipt: Receipt = None, fatal: bool = False) -> None:
-        """Send an error, unless ``on_store_error`` suppresses it. One that is ``fatal`` is the last reply."""
+        """Send an error, unless ``on_store_error`` suppresses it. A ``fatal`` error is the last reply."""
         if self._failed:
             return
         if isinstance(error, StoreError):
@@ -472,13 +476,13 @@ class ClientConnection(asyncio.BufferedProtocol):
                 error = decided
             fatal = fatal or getattr(error, "fatal", False)
             text = str(error)
-            # A client can repeat other protocol errors as often as it likes.
+            # A client can repeat other protocol errors without limit.
             level = logging.INFO if fatal or not isinstance(error, ProtocolError) else logging.DEBUG
             self.log(self.service.errors, level, "is sent an ERROR: %s", text)
             self.end_reason = text if fatal else self.end_reason
         else:
             fatal = True
-            text = "the broker failed; its log says why"
+            text = "the broker failed; see its log"
             log.error("connection %s of %s failed", self.connection_id, self.peer, exc_info=error)
         frame = self.session.error_frame(error, text, receipt)
         if fatal:
@@ -488,7 +492,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.output.write(frame)
 
     def close(self) -> None:
-        """Close the connection once the output is sent."""
+        """Close the connection when the output is sent."""
         if self.output.closed:
             return
         self.output.close()
@@ -497,18 +501,18 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.deadlines.call_later(_LINGER, self._transport.abort)
 
     def abort(self, reason: str | None = None) -> None:
-        """Close the connection at once, for a reason that is logged."""
+        """Close the connection immediately, for a logged reason."""
         self.end_reason = reason or self.end_reason
         self.output.discard()
         self._transport.abort()
 
     def _shut_down(self) -> None:
-        """End the output, and have the client close the connection."""
+        """End the output, so that the client closes the connection."""
         if self._transport.can_write_eof() and not self._peer_has_closed:
-            # Closing with unread input would discard the last frame: let the client close.
+            # Closing with unread input would discard the last frame, so let the client close.
             try:
                 self._transport.write_eof()
-            except OSError:  # the client has disconnected, and the loop has not noticed yet
+            except OSError:  # the client has disconnected, but the loop has not noticed yet
                 self._transport.abort()
             self.update_reading()
         else:
@@ -534,5 +538,5 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _log_refused(self, user: str, login: Future[Principal]) -> None:
         if not login.cancelled() and isinstance(error := login.exception(), NotAuthorized):
-            short, text = user[:LONGEST_NAME], "is refused the login %r: %s"
+            short, text = user[:LONGEST_NAME], "failed to log in as %r: %s"
             self.log(self.service.refusals, logging.WARNING, text, short, error, user=short)

@@ -1,4 +1,4 @@
-"""An address that clients connect to, over TCP or TLS, in one protocol or several."""
+"""An address for clients, over TCP or TLS, in one protocol or several."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STOP_TIMEOUT = 10.0
 _EARLY_DATA = 64 * 1024
 
 Member: TypeAlias = "ClientConnection | _Detection | _Handshake"
-"""The rule for what counts as a connection."""
+"""The objects that count as a connection."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class ProtocolChoice:
     name: str
     """Their names, for the log."""
     detect: Callable[[bytes], ClientProtocol | None]
-    """The protocol of a client, by what it has sent so far; None if that is too little."""
+    """The protocol of a client, from its bytes so far; None if there are too few."""
 
 
 class Connector:
-    """Accepts connections between start and stop. To be used on the broker's loop only.
+    """Accepts connections between start and stop. Used on the broker's loop only.
 
-    At the maximum number of connections, a new one replaces the oldest that has not logged in, so that
+    At the maximum number of connections, a new one replaces the oldest connection before its login, so that
     clients which only connect cannot lock out others.
     """
 
@@ -52,14 +52,14 @@ class Connector:
         self._server: asyncio.Server | None = None
         self._connections: set[Member] = set()
         self._not_logged_in: dict[Member, None] = {}
-        """Connections that have not logged in, the oldest first."""
+        """Connections before their login, the oldest first."""
         self._all_closed = asyncio.Event()
         self.accepted = 0
-        """Connections since it was made, those that were refused not counted."""
+        """The number of accepted connections, without rejected ones."""
 
     @property
     def address(self) -> Address:
-        """The address that it listens at; a port 0 is replaced by the chosen one at the first start."""
+        """The listening address; a port 0 is replaced by the actual port at the first start."""
         return self._address
 
     @property
@@ -68,7 +68,7 @@ class Connector:
 
     @property
     def broker_id(self) -> str:
-        """The beginning of the ids of its connections."""
+        """The prefix of its connection ids."""
         return self._service.broker_id
 
     @property
@@ -81,7 +81,7 @@ class Connector:
         ]
 
     async def start(self) -> None:
-        """Accept connections; again at the same address after a stop.
+        """Accept connections; after a stop, again at the same address.
 
         :raises OSError: it cannot listen at the address
         :raises ConfigurationError: the certificate cannot be used
@@ -104,15 +104,15 @@ class Connector:
         log.info("listening for %s clients at %s", self._protocol.name, self._address)
 
     def abort(self) -> None:
-        """Accept no more connections, and close all at once, without another reply."""
+        """Accept no more connections, and close all immediately, without another reply."""
         self._stop_listening()
         for connection in [*self._connections]:
             connection.abort()
 
     async def stop(self, timeout: float = _STOP_TIMEOUT) -> None:
-        """Accept no more connections, let everything under way be answered, and close all.
+        """Accept no more connections, answer all running commands, and close all connections.
 
-        :param timeout: seconds to wait for that before :meth:`abort`
+        :param timeout: seconds to wait before :meth:`abort`
         """
         self._stop_listening()
         for connection in [*self._connections]:
@@ -132,13 +132,13 @@ class Connector:
 
     def opened(self, connection: Member) -> None:
         if connection in self._connections:
-            return  # counted since its TLS handshake, or since before its protocol was known
+            return  # already counted during its TLS handshake or protocol detection
         limit = self.config.maximum_connections
         if len(self._connections) >= limit:
             if not self._not_logged_in:
                 if self._service.notices.is_news("maximum_connections"):
                     log.warning(
-                        "%s is refused: there are %d connections, which is maximum_connections of %s",
+                        "rejected %s: there are %d connections, the maximum_connections of %s",
                         *(connection.peer, limit, self.config.uri),
                         extra={"limit": "maximum_connections", "peer": connection.peer},
                     )
@@ -153,7 +153,7 @@ class Connector:
         self.accepted += 1
 
     def replaced(self, before: Member, connection: ClientConnection | _Detection) -> None:
-        """Let a connection take the place of what it was before, as after a TLS handshake."""
+        """Replace a connection by its next stage, for example after a TLS handshake."""
         self._connections.discard(before)
         self._connections.add(connection)
         self._not_logged_in = {
@@ -161,7 +161,7 @@ class Connector:
         }
 
     def detected(self, before: _Detection, protocol: ClientProtocol) -> ClientConnection:
-        """Return the connection of a client whose protocol is known, in the place of the former."""
+        """Return the connection for a detected protocol, replacing the former."""
         connection = protocol.connect(self._service, self.config, self)
         self.replaced(before, connection)
         return connection
@@ -182,9 +182,10 @@ class Connector:
 
 
 class _Detection(asyncio.BufferedProtocol):
-    """A connection whose protocol is not known yet; it counts as one, and has a timeout.
+    """A connection whose protocol is not known yet; it counts as a connection, and has a timeout.
 
-    A broker that began with its own greeting could not serve two protocols: the client speaks first.
+    The client must speak first, because a broker that began with its own greeting could not serve two
+    protocols.
     """
 
     def __init__(self, service: Service, connector: Connector, choice: ProtocolChoice) -> None:
@@ -236,7 +237,7 @@ class _Detection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def _timed_out(self) -> None:
-        log.debug("%s has sent too little for its protocol to be recognized", self.peer)
+        log.debug("%s has sent too little to detect its protocol", self.peer)
         self.abort()
 
     def _cancel_timer(self) -> None:
@@ -246,14 +247,14 @@ class _Detection(asyncio.BufferedProtocol):
 
 
 def _pass_on(read: list[bytes], connection: asyncio.BufferedProtocol) -> None:
-    """Give a connection what was read before it had its transport."""
+    """Pass on the bytes that were read before the connection had its transport."""
     for data in read:
         connection.get_buffer(len(data))[: len(data)] = data  # type: ignore[index]
         connection.buffer_updated(len(data))
 
 
 class _Handshake(asyncio.Protocol):
-    """A connection during its TLS handshake, which counts as one and has a timeout."""
+    """A connection during its TLS handshake, which counts as a connection and has a timeout."""
 
     def __init__(self, connector: Connector, context: ssl.SSLContext, timeout: float | None) -> None:
         self.peer = "?"

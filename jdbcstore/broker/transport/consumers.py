@@ -1,4 +1,4 @@
-"""The connector's end of a subscription, as all protocols have it."""
+"""The connector's end of a subscription, for all protocols."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class ClientConsumer:
 
     @property
     def keeps_messages(self) -> bool:
-        """False: a message has been encoded when ``deliver`` returns."""
+        """False, because a message has been encoded when ``deliver`` returns."""
         return False
 
     def open(self, subscription: Subscription) -> None:
-        """Take deliveries: the broker has accepted the subscription."""
+        """Start deliveries after the broker has accepted the subscription."""
         self.subscription = subscription
         if self._output.paused or self._output.is_streaming:
             subscription.pause()
@@ -55,11 +55,11 @@ class ClientConsumer:
         raise NotImplementedError
 
     def end(self, error: Exception) -> None:
-        # Not in this call: the broker is in the middle of its work.
+        # Not in this call, because the broker is in the middle of its work.
         asyncio.get_running_loop().call_soon(self._on_end, self, error)
 
     def describe(self) -> str:
-        """Return what is special about the subscription, for the log."""
+        """Describe special features of the subscription, for the log."""
         request, text = self.request, ""
         if request.subscription_name:
             text += f", durable as {request.subscription_name[:_LONGEST_NAME]}"
@@ -70,7 +70,7 @@ class ClientConsumer:
         return text
 
     def _reject_later(self, delivery: Delivery, error: Exception) -> None:
-        """Reject a message that cannot be encoded: it must not block the messages behind it."""
+        """Reject a message that cannot be encoded, so that it does not block the messages behind it."""
         log.error("a message of %s is rejected: %s", delivery.destination, error)
         asyncio.get_running_loop().call_soon(self._reject, delivery)
 
@@ -88,7 +88,7 @@ def subscribe(
     then: Callable[[_Consumer, Receipt], None],
     receipt: Receipt,
 ) -> None:
-    """Open a consumer, and call ``then`` with it; take no other command before."""
+    """Open a consumer, and call ``then`` with it; accept no other command before."""
 
     def subscribed(subscription: Subscription) -> None:
         consumer.open(subscription)
@@ -100,6 +100,6 @@ def subscribe(
 
 
 def _close_if_ended(replies: Replies, subscribing: Future[Subscription]) -> None:
-    """Close a subscription that was accepted after its connection had ended."""
+    """Close a subscription that was accepted after the end of its connection."""
     if replies.ended and not subscribing.cancelled() and subscribing.exception() is None:
         subscribing.result().close()

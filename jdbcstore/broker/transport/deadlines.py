@@ -13,11 +13,11 @@ from jdbcstore.errors import ProtocolError
 _TOLERANCE = 2.0
 """The maximum time between a client's heart-beats, in agreed intervals."""
 _PUNCTUALITY = 0.9
-"""The time between the broker's heart-beats, in agreed intervals: none must arrive late."""
+"""The time between the broker's heart-beats, in agreed intervals, so that none arrives late."""
 
 
 class Timed(Protocol):
-    """A connection, as its timers see it."""
+    """A connection's interface for its timers."""
 
     @property
     def read_at(self) -> float:
@@ -49,10 +49,10 @@ class Deadlines:
         self._heart_beat = heart_beat
         self._loop = asyncio.get_running_loop()
         self._timers: dict[Callable[..., None], asyncio.TimerHandle] = {}
-        """By what each calls."""
+        """Timers by their callbacks."""
 
     def call_later(self, delay: float, callback: Callable[..., None], *arguments: float) -> None:
-        """Call back after ``delay`` seconds, unless :meth:`cancel` is called before."""
+        """Call back after ``delay`` seconds, unless cancelled by :meth:`cancel`."""
         self._timers[callback] = self._loop.call_later(delay, callback, *arguments)
 
     def cancel(self) -> None:
@@ -62,18 +62,19 @@ class Deadlines:
         self._timers.clear()
 
     def expect_login(self) -> None:
-        """End a connection whose client does not log in in time."""
+        """End the connection if the client does not log in in time."""
         if self._config.connect_attempt_timeout:
             self.call_later(self._config.connect_attempt_timeout, self._login_timed_out)
 
     def logged_in(self) -> None:
-        """Expect no login any more; from now on the client may be idle for too long."""
+        """Stop the login timer, and start the idle timer."""
         self.cancel()
         if self._config.idle_timeout:
             self._check_idle()
 
     def start_heart_beats(self, from_client: float, from_broker: float, delay: float = 0.0) -> None:
-        """Expect heart-beats of the client, and send some, at these intervals in seconds; 0 is none.
+        """Expect heart-beats of the client, and send heart-beats, at these intervals in seconds; 0 means
+        none.
 
         The client sends its first one up to ``delay`` seconds later.
         """

@@ -1,7 +1,7 @@
-"""Key stores of Java's old type JKS: certificates, and private keys, which have a protection of Sun's own.
+"""Key stores of Java's old type JKS: certificates, and private keys with Sun's own protection.
 
-All of a file is covered by a keyed SHA-1, so that a wrong password, or damage, is noticed before anything is
-used. The protection of keys is weak by today's measure: whoever has the file should not have it for long.
+A keyed SHA-1 covers the whole file, so a wrong password or damage is noticed before anything is used. The
+protection of keys is weak by today's standards, so the file itself must be kept secret.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class JksEntries(NamedTuple):
     """The content of a key store."""
 
     key: bytes | None
-    """The first private key, PKCS #8 in DER; None if there is none."""
+    """The first private key, PKCS #8 in DER, or None."""
     chain: tuple[bytes, ...]
     """Its certificates in DER, its own first."""
     trusted: tuple[bytes, ...]
@@ -34,10 +34,10 @@ class JksEntries(NamedTuple):
 
 
 def read_jks(data: bytes, password: str | None) -> JksEntries:
-    """Read a key store, the password of which is also that of its key.
+    """Read a key store, whose password is also the password of its key.
 
-    :param password: None is none: then nothing is verified, and a key cannot be read
-    :raises ValueError: it is not one, the password is wrong, or it is damaged
+    :param password: with None, nothing is verified, and a key cannot be read
+    :raises ValueError: it is not a key store, the password is wrong, or it is damaged
     """
     secret = (password or "").encode("utf-16-be")
     if password is not None:
@@ -67,7 +67,7 @@ def read_jks(data: bytes, password: str | None) -> JksEntries:
 
 
 class _Reader:
-    """The bytes of a key store, read from their beginning."""
+    """A reader of the bytes of a key store."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -100,7 +100,7 @@ def _unprotected(info: bytes, secret: bytes) -> bytes:
     outer, _ = _inside(info, 0x30)
     algorithm, rest = _inside(outer, 0x30)
     if not algorithm.startswith(_PROTECTED):
-        raise ValueError("its key has another protection than that of the type JKS")
+        raise ValueError("its key does not have the protection of the type JKS")
     protected, _ = _inside(rest, 0x04)
     state, mixed, check = protected[:_SHA1], protected[_SHA1:-_SHA1], protected[-_SHA1:]
     stream = bytearray()
@@ -114,7 +114,7 @@ def _unprotected(info: bytes, secret: bytes) -> bytes:
 
 
 def _inside(data: bytes, tag: int) -> tuple[bytes, bytes]:
-    """Return the content of a value in DER, and what follows it."""
+    """Return the content of a value in DER, and the following bytes."""
     if len(data) < 2 or data[0] != tag:
         raise ValueError("its key is damaged")
     size, at = data[1], 2

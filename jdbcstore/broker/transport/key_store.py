@@ -1,4 +1,4 @@
-"""Certificates and keys of a connector, in PEM files or in key stores of Java: PKCS #12, or JKS."""
+"""Certificates and keys of a connector, in PEM files or in Java key stores: PKCS #12, or JKS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PEM = b"-----BEGIN"
 
 
 def load_identity(context: ssl.SSLContext, path: str, key: str | None, password: str | None) -> None:
-    """Load a certificate with its chain and key: a PEM file and that of the key, or a key store.
+    """Load a certificate with its chain and key: PEM files of both, or a key store.
 
     :raises ConfigurationError: it cannot be read, or has another format
     """
@@ -32,7 +32,7 @@ def load_identity(context: ssl.SSLContext, path: str, key: str | None, password:
             ) from error
         return
     chain, private = _pem_of(path, data, password)
-    # Python's ssl reads files only; this one is never on a disk.
+    # Python's ssl reads only files; this file is never on a disk.
     descriptor = os.memfd_create("certificate")
     try:
         os.write(descriptor, private + chain)
@@ -87,7 +87,7 @@ def _pem_of(path: str, data: bytes, password: str | None) -> tuple[bytes, bytes]
     """Return the chain and the key in a key store, as PEM."""
     store = _loaded(path, data, password, "certificate")
     if store.key is None or not store.chain:
-        text = f"the key store {path} does not have a certificate with its key; name another one"
+        text = f"the key store {path} does not have a certificate with its key; name another key store"
         raise ConfigurationError(text, option="certificate")
     return store.chain, store.key
 
@@ -98,15 +98,16 @@ def _authorities_of(path: str, data: bytes, password: str | None) -> bytes:
 
 
 def _loaded(path: str, data: bytes, password: str | None, option: str) -> _KeyStore:
-    """Return what is in a key store.
+    """Return the content of a key store.
 
-    :raises ConfigurationError: it has another format, or another password, or a package is not installed
+    :raises ConfigurationError: it has another format or password, or a package is not installed
     """
     if data.startswith(_JCEKS):
         name = Path(path)
         raise ConfigurationError(
-            f"{path} is a key store of the type JCEKS; convert it with keytool -importkeystore -srckeystore"
-            f" {name.name} -destkeystore {name.stem}.p12 -deststoretype pkcs12, and name that",
+            f"{path} is a key store of the type JCEKS; convert it with keytool -importkeystore "
+            f"-srckeystore {name.name} -destkeystore {name.stem}.p12 -deststoretype pkcs12, and name "
+            "the result",
             option=option,
         )
     try:

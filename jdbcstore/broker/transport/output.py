@@ -1,4 +1,5 @@
-"""The output of one connection: frames that are collected over a turn of the loop, and written together."""
+"""The output of one connection: frames collected over an iteration of the event loop, and written
+together."""
 
 from __future__ import annotations
 
@@ -13,16 +14,17 @@ from jdbcstore.broker.turns import at_end_of
 log = logging.getLogger(__name__)
 
 HIGH_WATER = 256 * 1024
-"""Bytes of output that the client has not read, beyond which no messages are delivered to it."""
+"""Unread bytes of output beyond which no messages are delivered to the client."""
 _MAX_OUTPUT = 4 * 1024 * 1024
-"""Bytes of output beyond which nothing is read from it either, because that makes replies."""
+"""Unread bytes of output beyond which nothing is read from the client either, because commands cause
+replies."""
 
 
 class ClientOutput:
-    """The output to a client. To be used on the broker's loop only.
+    """The output to a client. Used on the broker's loop only.
 
-    :param pack: turns frames into the bytes that are written; None just joins them
-    :param on_stream: called when the writing of a frame part by part begins, and when it ends
+    :param pack: turns frames into the bytes to write; None just joins them
+    :param on_stream: called at the beginning and the end of writing a frame part by part
     """
 
     def __init__(
@@ -33,26 +35,26 @@ class ClientOutput:
         self.paused = False
         """Whether the client does not read its socket."""
         self.closed = False
-        """Whether nothing more is written."""
+        """Whether writing has ended."""
         self._loop = asyncio.get_running_loop()
         self._at_end = at_end_of(self._loop)
         self.written_at = self._loop.time()
-        """The time of the loop at which something was last written."""
+        """The loop time of the last write."""
         self._transport: Transport = None  # type: ignore[assignment]  # from open on
         self._pack = pack
         self._on_stream = on_stream
         self._frames: list[bytes] = []
         self._size = 0
-        """Bytes of all frames that wait, also of those behind a stream."""
+        """Bytes of all waiting frames, including frames behind a stream."""
         self._flushing = False
         """Whether a flush is scheduled."""
         self._after_flush: list[Callable[[], None]] = []
         self.is_streaming = False
         """Whether a frame is being written part by part."""
         self._streaming: Task[None] | None = None
-        """The writing of a frame part by part; all else waits."""
+        """The writing of a frame part by part, during which all other output waits."""
         self._behind: deque[tuple[AsyncIterator[bytes], list[bytes]]] = deque()
-        """The next such frames, each with what comes before it."""
+        """The next such frames, each with the output before it."""
         self._read: Future[None] | None = None
         """Completes when the client reads its socket again, while a stream waits for that."""
 
@@ -62,18 +64,18 @@ class ClientOutput:
         transport.set_write_buffer_limits(high=HIGH_WATER)
 
     def pause(self) -> None:
-        """Note that the client does not read its socket."""
+        """Record that the client does not read its socket."""
         self.paused = True
 
     def resume(self) -> None:
-        """Note that the client reads its socket again."""
+        """Record that the client reads its socket again."""
         self.paused = False
         if self._read is not None:
             self._read.set_result(None)
             self._read = None
 
     def write(self, data: bytes) -> None:
-        """Append a frame to the output, which is flushed at the end of the loop's turn."""
+        """Append a frame to the output, which is flushed at the end of the iteration."""
         if self.closed:
             return
         self._frames.append(data)
@@ -85,7 +87,7 @@ class ClientOutput:
             self._at_end(self._flush_soon)
 
     def write_now(self, data: bytes) -> None:
-        """Write a frame at once if there is no other output: a reply that the client waits for."""
+        """Write a frame immediately if there is no other output, for a reply that the client waits for."""
         if self._flushing:
             self.write(data)
         elif not self.closed:
@@ -94,7 +96,7 @@ class ClientOutput:
 
     @property
     def progress(self) -> tuple[float, int]:
-        """A mark that changes whenever something is written, or the client reads it."""
+        """A value that changes with each write and each read by the client."""
         return self.written_at, self._transport.get_write_buffer_size()
 
     @property
@@ -105,7 +107,7 @@ class ClientOutput:
     def stream(self, frame: AsyncIterator[bytes]) -> None:
         """Append a frame that is written part by part, as fast as the client reads it.
 
-        What is appended meanwhile waits. An exception of the iterator ends the connection, at once.
+        Frames appended meanwhile wait. An exception of the iterator ends the connection immediately.
         """
         if self.closed:
             return
@@ -114,7 +116,7 @@ class ClientOutput:
             self._behind.append((frame, frames))
             return
         self.flush()
-        self._flushing = True  # until it is written, nothing is flushed
+        self._flushing = True  # nothing else is flushed until it is written
         self._streaming = self._loop.create_task(self._stream(frame))
         self.is_streaming = True
         self._on_stream(True)
@@ -154,7 +156,7 @@ class ClientOutput:
         self._transport.write(part)
 
     def when_flushed(self, callback: Callable[[], None]) -> None:
-        """Call back once, after the next flush of what has been written."""
+        """Call back once, after the next flush of the current output."""
         self._after_flush.append(callback)
 
     def flush(self) -> None:
@@ -168,12 +170,12 @@ class ClientOutput:
                 callback()
 
     def close(self) -> None:
-        """Pass the output to the transport, and take no more."""
+        """Pass the output to the transport, and accept no more."""
         self._pass()
         self.closed = True
 
     def discard(self) -> None:
-        """Drop the output, and take no more."""
+        """Drop the output, and accept no more."""
         self.closed = True
         self._frames.clear()
         if self._streaming is not None:
@@ -181,13 +183,13 @@ class ClientOutput:
 
     @property
     def is_choked(self) -> bool:
-        """Whether so many replies wait for the client, or behind a stream, that it may not cause more."""
+        """Whether too many replies wait for the client, or behind a stream, to accept more commands."""
         if not (self.paused or self.is_streaming):
             return False
         return self._transport.get_write_buffer_size() + self._size > _MAX_OUTPUT
 
     def _flush_soon(self) -> None:
-        if self._streaming is None:  # else it is flushed at the end of that frame
+        if self._streaming is None:  # otherwise it is flushed at the end of that frame
             self._flushing = False
             self.flush()
 

@@ -1,7 +1,7 @@
-"""Commands of clients that are under way: the replies to one connection, and the memory that all use.
+"""Running commands of clients: the replies to one connection, and the memory of all.
 
-A reply is written when its command is done. Meanwhile the connection takes more commands, within bounds, or
-none if the command holds up those behind it.
+A reply is written when its command is done. Meanwhile the connection accepts more commands, within bounds, or
+none if the command delays following ones.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 Receipt = Any
-"""The id by which a client asks for a reply; None if it does not ask for one."""
+"""The id of a client's request for a reply; None without a request."""
 SMALL = 64 * 1024
-"""Bytes that each client may be sending, however much the others send."""
+"""Bytes that each client may be sending regardless of other clients."""
 _MAX_UNDER_WAY = 1000
 _MAX_UNDER_WAY_BYTES = 8 * 1024 * 1024
-"""Sends and acknowledgements of a connection that are not done; beyond that it is not read."""
+"""The most pending sends and acknowledgements of a connection; beyond it, the connection is not read."""
 _INFLOW_LIMIT = 256 * 1024 * 1024
 _TURN = 2.0
 """Seconds without data after which a client loses its turn."""
 
 
 class Sender(Protocol):
-    """A connection, as the inflow sees it."""
+    """A connection's interface for the inflow."""
 
     @property
     def read_at(self) -> float:
@@ -46,10 +46,10 @@ class Sender(Protocol):
 
 
 class Inflow:
-    """The number of bytes that all clients together are sending: the memory for them is limited.
+    """The bytes that all clients together are sending, with a memory limit. Used on the broker's loop only.
 
-    Beyond the limit, clients with large frames are not read, except one, whose turn it is: its frame can
-    complete, and frees its memory. No client is disconnected. To be used on the broker's loop only.
+    Beyond the limit, clients with large frames are not read, except the client whose turn it is. Its frame
+    can complete, which frees its memory. No client is disconnected.
     """
 
     def __init__(self, notices: Notices, limit: int = _INFLOW_LIMIT) -> None:
@@ -57,20 +57,20 @@ class Inflow:
         self.held = 0
         """Bytes of incomplete frames."""
         self.under_way = 0
-        """Bytes of messages passed to the broker that have not been accepted yet. Connections change it,
-        and call :meth:`notify` if it falls while connections are ``waiting``."""
+        """Bytes of messages that were passed to the broker and not accepted yet. Connections change it, and
+        call :meth:`notify` if it falls while connections are ``waiting``."""
         self.waiting: dict[Sender, None] = {}
         """Connections that are not read."""
         self._notices = notices
         self._large: dict[Sender, None] = {}
-        """Connections that have begun a large frame, the one whose turn is next first."""
+        """Connections that have begun a large frame, in the order of their turns."""
         self._loop: AbstractEventLoop | None = None
 
     def is_over(self) -> bool:
         return self.held + self.under_way > self.limit
 
     def hold(self, sender: Sender, before: int, now: int) -> None:
-        """Change the number of bytes that a connection holds of incomplete frames."""
+        """Change the number of bytes of a connection's incomplete frames."""
         self.held += now - before
         if now > SMALL:
             self._large.setdefault(sender)
@@ -81,9 +81,8 @@ class Inflow:
             self.notify()
 
     def may_read(self, sender: Sender, loop: AbstractEventLoop) -> bool:
-        """Return whether to read from a connection that holds more than ``SMALL``.
-
-        Else it is notified later.
+        """Return whether to read from a connection that holds more than ``SMALL``; otherwise it is notified
+        later.
         """
         if not self.is_over():
             return True
@@ -91,7 +90,8 @@ class Inflow:
             return True
         if self._notices.is_news("inflow"):
             log.warning(
-                "clients are sending more than %d bytes at once: those with large messages take turns",
+                "clients are sending more than %d bytes at the same time; clients with large messages "
+                "take turns",
                 self.limit,
                 extra={"limit": "inflow", "clients": len(self._large)},
             )
@@ -102,7 +102,7 @@ class Inflow:
         return False
 
     def notify(self) -> None:
-        """Have the waiting connections check again whether they may be read."""
+        """Make waiting connections check again whether they may be read."""
         if self.waiting:
             waiting, self.waiting = self.waiting, {}
             for sender in waiting:
@@ -124,7 +124,7 @@ class Inflow:
 
 
 class Reply:
-    """The reply to a command that is under way; it is completed once, as a promise is."""
+    """The reply to a running command; it is completed once, like a promise."""
 
     __slots__ = ("_replies", "_size", "_stored", "answer", "receipt")
 
@@ -140,10 +140,10 @@ class Reply:
             replies.full = True
 
     done = staticmethod(bool)
-    """Returns false: its command is never cancelled."""
+    """Return false, because its command is never cancelled."""
 
     def set_result(self, _: None, /) -> None:
-        """Write the answer: the command is done, and not under way any more."""
+        """Write the answer, because the command is done."""
         replies, size = self._replies, self._size
         replies.under_way -= 1
         replies.bytes -= size + self._stored
@@ -154,12 +154,12 @@ class Reply:
             (replies.output.write if replies.under_way else replies.output.write_now)(self.answer)
 
     def end(self) -> None:
-        """Note that the command is not under way any more, and is answered otherwise."""
+        """Record that the command has ended, and is answered otherwise."""
         self.answer = None
         self.set_result(None)
 
     def set_exception(self, error: BaseException, /) -> None:
-        """Have the error sent, in a turn of its own: the broker is in the middle of its work."""
+        """Send the error in a separate iteration, because the broker is in the middle of its work."""
         self._replies.loop.call_soon(self._fail, error)
 
     def _fail(self, error: BaseException) -> None:
@@ -168,12 +168,12 @@ class Reply:
 
 
 class Replies:
-    """The commands of one connection that are not done yet. To be used on the broker's loop only.
+    """The running commands of one connection. Used on the broker's loop only.
 
     :param fail: called with an error, the receipt of its command, and whether it ends the connection
-    :param resume: called when more commands are taken again
-    :param idle: called when no command is under way any more
-    :param abort: closes the connection at once
+    :param resume: called when more commands are accepted again
+    :param idle: called when no command is running any more
+    :param abort: closes the connection immediately
     """
 
     def __init__(
@@ -187,15 +187,15 @@ class Replies:
         abort: Callable[[], None],
     ) -> None:
         self.waiting = False
-        """Whether a command holds up those behind it."""
+        """Whether a command delays following ones."""
         self.full = False
-        """Whether too much is under way."""
+        """Whether too many commands are running."""
         self.ended = False
-        """Whether no more commands are taken."""
+        """Whether no more commands are accepted."""
         self.under_way = 0
-        """The number of commands that are not done."""
+        """The number of running commands."""
         self.bytes = 0
-        """The bytes of these."""
+        """The bytes of running commands."""
         self.output = output
         self.inflow = inflow
         self.fail = fail
@@ -207,11 +207,11 @@ class Replies:
 
     @property
     def takes_frames(self) -> bool:
-        """Whether the next command is taken now."""
+        """Whether the next command is accepted now."""
         return not (self.waiting or self.full or self.ended)
 
     def end(self) -> None:
-        """Take no more commands; those under way are still answered."""
+        """Accept no more commands; running ones are still answered."""
         self.ended = True
 
     def track(
@@ -226,9 +226,9 @@ class Replies:
     ) -> None:
         """Write the answer when a command is done; the client may send more meanwhile, within bounds.
 
-        :param receipt: what the error refers to if the command fails
+        :param receipt: the id for the error if the command fails
         :param size: bytes of the command
-        :param stored: bytes of its body that the store has already: they are not in memory, but bounded, too
+        :param stored: bytes of its body that are already in the store, which are also bounded
         :param fatal: whether its failure ends the connection
         """
         if done.done():
@@ -248,9 +248,9 @@ class Replies:
         *,
         fatal: bool = False,
     ) -> None:
-        """Call ``then`` with the result; take no other command before.
+        """Call ``then`` with the result; accept no other command before.
 
-        It is not called once the connection takes no more commands.
+        It is not called after the connection stops accepting commands.
         """
         if done.done():
             self._finish(then, receipt, fatal, done)
@@ -259,7 +259,7 @@ class Replies:
             done.add_done_callback(partial(self._go_on, then, receipt, fatal))
 
     def byte_limit(self) -> int:
-        """Return the bytes under way from which on no more commands are taken."""
+        """Return the bytes of running commands from which on no more commands are accepted."""
         return SMALL if self.inflow.is_over() else _MAX_UNDER_WAY_BYTES
 
     def _done(self, reply: Reply, fatal: bool, done: Future[None]) -> None:
@@ -270,7 +270,7 @@ class Replies:
             reply.set_result(None)
 
     def follow_up(self) -> None:
-        """Go on when fewer commands are under way; the broker is not in the middle of its work."""
+        """Continue when fewer commands are running; the broker is not in the middle of its work."""
         if self.inflow.waiting:
             self.inflow.notify()
         if self.under_way == 0 and self.ended:

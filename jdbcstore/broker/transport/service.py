@@ -26,7 +26,7 @@ _READ_BUFFER = 128 * 1024
 
 
 class Named(Protocol):
-    """A connection with an id that its client has chosen."""
+    """A connection with a client-chosen id."""
 
     connection_id: str
 
@@ -34,20 +34,20 @@ class Named(Protocol):
     def principal_name(self) -> str: ...
 
     def superseded(self) -> None:
-        """Return all to the broker and close, as the client is back on another connection."""
+        """Return everything to the broker and close, because the client is back on another connection."""
 
 
 def reply_with(error: StoreError) -> None:
-    """Tell the client every error: the default of ``on_store_error``."""
+    """Send every error to the client: the default of ``on_store_error``."""
     raise error
 
 
 class Service:
-    """The broker, its security and the limits that the connections of all its connectors share.
+    """The broker, its security and the limits, shared by the connections of all its connectors.
 
     :param name: the name of the broker, for JMS clients
     :param on_store_error: decides about an error of the broker by raising: ``ReplySuppressed`` closes the
-        client's connection without a reply, any other error is sent to the client
+        client's connection without a reply; any other error is sent to the client
     """
 
     def __init__(
@@ -70,29 +70,29 @@ class Service:
         self.on_store_error = on_store_error
         self.read_buffer = memoryview(bytearray(_READ_BUFFER))
         self.notices = Notices()
-        self.refusals = BoundedLog("refused logins")
+        self.refusals = BoundedLog("rejected logins")
         self.errors = BoundedLog("errors sent to clients")
         self.logins = BoundedLog("logins and closed connections", 1000)
         self.subscribing = BoundedLog("subscriptions", 1000)
         self.inflow = Inflow(self.notices)
         self._client_ids: set[str] = set()
         self._named: dict[str, Named] = {}
-        """Connections with ids that their clients have chosen."""
+        """Connections with client-chosen ids."""
         host = (socket.gethostname().replace(":", "-") or "localhost")[:_LONGEST_HOST]
         self._prefix = f"ID:{host}-{os.getpid()}-{self.clock.now_ms()}-{secrets.randbelow(10**9)}"
         self._numbers = itertools.count(1)
 
     def serve(self, broker: Broker) -> None:
-        """Pass the connections that come from now on to another broker."""
+        """Pass new connections to another broker from now on."""
         self.broker = broker
 
     @property
     def broker_id(self) -> str:
-        """The beginning of its connection ids; unique among all processes."""
+        """The prefix of its connection ids; unique among all processes."""
         return self._prefix
 
     def next_connection_id(self) -> str:
-        """Return a connection id as ActiveMQ makes them; unique among all processes."""
+        """Return a connection id in ActiveMQ's form; unique among all processes."""
         return f"{self._prefix}:{next(self._numbers)}"
 
     def acquire_client_id(self, client_id: str) -> None:
@@ -108,14 +108,18 @@ class Service:
         self._client_ids.discard(client_id)
 
     def supersede(self, connection_id: str, connection: Named, principal: Principal) -> None:
-        """Let a connection have an id that its client has chosen: an earlier one of this id ends.
+        """Give a connection a client-chosen id; an earlier connection with this id ends.
 
         Clients that reconnect keep their id, and may be back before the end of the old connection is noticed.
 
-        :raises NotAuthorized: the earlier one is another user's, or the id is one that this broker gives
+        :raises NotAuthorized: the earlier connection belongs to another user, or the id has the form of this
+            broker's ids
         """
-        if connection_id.startswith(self._prefix):  # the temporary destinations of a STOMP client are in it
-            raise NotAuthorized(f"the id {connection_id[:80]!r} is the broker's to give; choose another one")
+        # The names of a STOMP client's temporary destinations contain the prefix.
+        if connection_id.startswith(self._prefix):
+            raise NotAuthorized(
+                f"the id {connection_id[:80]!r} is reserved for the broker; choose another one"
+            )
         former = self._named.get(connection_id)
         if former is not None:
             if former.principal_name != principal.name:
@@ -125,11 +129,11 @@ class Service:
         self._named[connection_id] = connection
 
     def forget(self, connection_id: str, connection: Named) -> None:
-        """Forget a connection that has ended."""
+        """Forget an ended connection."""
         if self._named.get(connection_id) is connection:
             del self._named[connection_id]
 
 
 def _name_and_version() -> str:
-    """Contains "ActiveMQ", by which some clients choose the headers that they send."""
+    """Return the server header. It contains "ActiveMQ", because some clients choose their headers by that."""
     return f"jdbcstore/{__version__} (ActiveMQ)"

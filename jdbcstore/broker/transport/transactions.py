@@ -1,4 +1,4 @@
-"""The open transactions of one connection in any protocol, by the names that its client gave them."""
+"""The open transactions of one connection in any protocol, by the client's names."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _Acked = TypeVar("_Acked")
 
 @dataclass(eq=False, repr=False)
 class ClientTransaction(Generic[_Consumer, _Acked]):
-    """The broker's transaction, and the deliveries that it has acknowledged."""
+    """The broker's transaction, and its acknowledged deliveries."""
 
     broker: BrokerTransaction
     acknowledged: list[tuple[_Consumer, _Acked]] = field(default_factory=list)
     failure: BaseException | None = None
-    """Why it can only be rolled back, as the broker's already has been."""
+    """The reason why it can only be rolled back; the broker's transaction already has been."""
 
     def fail(self, error: BaseException) -> None:
-        """Roll it back; the client learns the first error when it commits."""
+        """Roll it back; the client gets the first error when it commits."""
         if self.failure is None:
             self.failure = error
             self.broker.rollback()
 
 
 class ClientTransactions(Generic[_Name, _Consumer, _Acked]):
-    """The transactions that a client has begun and not ended yet."""
+    """The open transactions of a client."""
 
     def __init__(self, broker: Broker, connection_id: str) -> None:
         self._broker = broker
@@ -59,13 +59,13 @@ class ClientTransactions(Generic[_Name, _Consumer, _Acked]):
         return done
 
     def fail(self, name: _Name, error: BaseException) -> None:
-        """Make a transaction, if it is open, one that can only be rolled back."""
+        """Mark an open transaction as failed, so that it can only be rolled back."""
         transaction = self._open.get(name)
         if transaction is not None:
             transaction.fail(error)
 
     def rollback_all(self) -> None:
-        """Roll back every open transaction: the connection has ended."""
+        """Roll back every open transaction, because the connection has ended."""
         transactions, self._open = self._open, {}
         for transaction in transactions.values():
             if transaction.failure is None:
@@ -87,7 +87,7 @@ class ClientTransactions(Generic[_Name, _Consumer, _Acked]):
     def _find(self, name: _Name) -> ClientTransaction[_Consumer, _Acked]:
         """Return the open transaction of a name.
 
-        :raises StoreError: there is none
+        :raises StoreError: it does not exist
         """
         transaction = self._open.get(name)
         if transaction is None:
@@ -95,7 +95,7 @@ class ClientTransactions(Generic[_Name, _Consumer, _Acked]):
         return transaction
 
     def _missing(self, name: _Name) -> Exception:
-        """Return the error that the client gets for a name without an open transaction."""
+        """Return the client's error for a name without an open transaction."""
         raise NotImplementedError
 
     def _sent(self, transaction: ClientTransaction[_Consumer, _Acked], done: Future[None]) -> None:
@@ -105,7 +105,7 @@ class ClientTransactions(Generic[_Name, _Consumer, _Acked]):
 
 
 def completed() -> Future[None]:
-    """Return a future that is done."""
+    """Return a completed future."""
     done: Future[None] = asyncio.get_running_loop().create_future()
     done.set_result(None)
     return done

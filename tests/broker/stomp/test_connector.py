@@ -443,10 +443,10 @@ def test_the_log_says_who_came_what_they_consumed_and_why_they_went(
     for part in (
         "is logged in as 'someone'",
         "subscribes to queue://Q, ack auto, with a selector",
-        "which is max_subscriptions",
+        "(max_subscriptions)",
         "unsubscribes from queue://Q",
-        "has ended after",
-        "is refused the login 'mallory'",
+        "ended after",
+        "failed to log in as 'mallory'",
     ):
         assert len([text for text in texts if part in text]) == 1, (part, texts)
     assert any(text.endswith("1 messages sent: DISCONNECT") for text in texts)
@@ -462,4 +462,4 @@ def test_a_flood_of_wrong_logins_does_not_flood_the_log(
             with Client(served.port, None) as client:
                 client.write("CONNECT", {"accept-version": "1.2", "login": "x"})
                 client.expect("ERROR")
-    assert caplog.text.count("is refused") == 3
+    assert caplog.text.count("failed to log in") == 3

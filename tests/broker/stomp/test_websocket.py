@@ -165,7 +165,7 @@ def test_pages_of_another_host_are_refused(store: Store, caplog: pytest.LogCaptu
     caplog.set_level(logging.WARNING)
     with Served(store, uri="ws://127.0.0.1:0") as served:
         assert refused(served.port, origin="https://evil.example") == 403
-        assert "'https://evil.example' is not among allowed_origins" in caplog.text
+        assert "'https://evil.example' is not in allowed_origins" in caplog.text
         for origin in (None, f"http://127.0.0.1:{served.port}"):
             with WebSocketClient(served.port, origin=origin) as client:
                 client.send(QUEUE, "from here")
