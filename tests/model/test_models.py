@@ -96,6 +96,11 @@ MUTATIONS: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {
 }
 
 
+# The same of the model with nodes of a cluster, which is compiled apart.
+ON_NODES: dict[tuple[int, ...], int] = {(2, 1, 0, 0, 0): 500_000}
+MUTATIONS_ON_NODES: dict[str, tuple[tuple[int, ...], str]] = {"GUARDS_READ": ((2, 1, 0, 0, 0), "fenced")}
+
+
 @pytest.mark.parametrize(
     ("name", "bounds"), [(name, bounds) for name in EXPLORED for bounds in EXPLORED[name]]
 )
@@ -113,6 +118,20 @@ def test_a_mutation_violates_a_property(compiled: Compiled, name: str, mutation:
     assert compiled(name).check(bounds, mutation).violated == violated
 
 
+@pytest.mark.parametrize("bounds", ON_NODES)
+def test_the_properties_hold_on_the_nodes_of_a_cluster(compiled: Compiled, bounds: tuple[int, ...]) -> None:
+    verdict = compiled("mastership", NODES=2).check(bounds)
+    assert verdict.violated is None
+    assert verdict.states >= ON_NODES[bounds]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS_ON_NODES)
+def test_a_mutation_violates_a_property_on_the_nodes_of_a_cluster(compiled: Compiled, mutation: str) -> None:
+    bounds, violated = MUTATIONS_ON_NODES[mutation]
+    assert compiled("mastership", NODES=2).check(bounds, mutation).violated == violated
+
+
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_every_mutation_is_tried(compiled: Compiled, name: str) -> None:
-    assert {*compiled(name).mutations} == {*MUTATIONS[name]}
+    on_nodes = {*MUTATIONS_ON_NODES} if name == "mastership" else set()
+    assert {*compiled(name).mutations} == {*MUTATIONS[name]} | on_nodes
