@@ -94,7 +94,7 @@ packages:
 	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS) $(GUIDES) $(LOCKS) $(MODELS),'$(name)')
 	@.ci/packages chromium || echo "Chromium cannot be installed here: tests in a browser are skipped" >&2
 
-mysql:
+mysql: .venv/created
 	.ci/mysql
 	.ci/galera
 	.ci/patroni

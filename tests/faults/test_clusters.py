@@ -137,6 +137,33 @@ def test_the_cluster_is_named(cluster: Cluster) -> None:
     assert (server.engine, str(server).rpartition(", ")[2]) == SAID[type(cluster)]
 
 
+def test_a_group_with_one_primary(cluster: Cluster) -> None:
+    if not isinstance(cluster, GroupReplication):
+        pytest.skip("Galera has no single primary")
+    nodes = cluster.nodes
+    nodes[0].rows("SELECT group_replication_switch_to_single_primary_mode()")
+    try:
+        is_read = [node.rows("SELECT @@global.super_read_only") == [(1,)] for node in nodes]
+        assert sorted(is_read) == [False, True]
+        primary, standby = (nodes[is_read.index(reads)] for reads in (False, True))
+        hosts = {"host": [f"127.0.0.1:{node.port}" for node in (standby, primary)]}
+        url = primary.url._replace(host=None, port=None).update_query_dict(hosts)
+        primary.rows("SET GLOBAL group_replication_consistency = 'EVENTUAL'")
+        with JdbcStore(url.render_as_string(hide_password=False)) as store:
+            store.queue("Q").add_message(Message("to the primary"))
+            assert str(store.server).startswith("MySQL Group Replication 9")
+            assert store.server == store.examine().server
+            durability = store.durability()
+        assert durability is not None
+        assert [one.name for one in durability.risks] == ["group replication consistency"]
+        assert len(primary.rows(STORED)) == len(cluster.settled(standby, STORED)) == 1
+        with JdbcStore(standby.url.render_as_string(hide_password=False), read_only=True) as reader:
+            assert ", standby, one of 2 nodes" in str(reader.server)
+    finally:
+        primary.rows("SET GLOBAL group_replication_consistency = DEFAULT")
+        nodes[0].rows("SELECT group_replication_switch_to_multi_primary_mode()")
+
+
 def test_the_database_locker_is_refused(cluster: Cluster) -> None:
     configuration = Configuration(
         data_source=DataSourceConfig(url=cluster.urls()[1]), locker=DatabaseLockerConfig()

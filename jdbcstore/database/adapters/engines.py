@@ -69,7 +69,7 @@ MYSQL = (
         shares_locks=False,
         is_tested=True,
     ),
-    EngineFacts(name="MySQL Group Replication", signs={"group_replication_group_name": "."}),
+    EngineFacts(name="MySQL Group Replication", signs={"group_replication_group_name": "."}, is_tested=True),
     EngineFacts(name="MariaDB", signs={"version": "MariaDB"}, is_tested=True),
     EngineFacts(name="Azure Database for MySQL", signs={"version": "-azure"}),
     EngineFacts(name="Cloud SQL for MySQL", signs={"version": "-google"}),
