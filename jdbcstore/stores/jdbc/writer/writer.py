@@ -332,7 +332,7 @@ class Writer:
         if self._closed or not waiting or self._process != os.getpid():
             return
         log.warning(
-            "exiting with %d queued writes and the store still open; flushing. Close the store, which reports"
+            "exiting with %d queued writes and the store still open; flushing: close the store, which reports"
             " errors to its callers",
             waiting,
         )
