@@ -59,7 +59,7 @@ class Router:
             exist
         """
         if message.destination is None:
-            raise InvalidDestination("a message needs a destination to be sent to")
+            raise InvalidDestination("a message needs a destination")
         members = members_of(message.destination)
         self._temporary.use(members, connection_id)
         return members

@@ -248,7 +248,7 @@ def scheduled(settings: Settings) -> None:
         (local_time(one["at_ms"]), *(printable(str(one[key])) for key in ("destination", "repeats", "id")))
         for one in found["scheduled"]
     ]
-    names = ("to be sent", "to", "repeats", "id")
+    names = ("due", "to", "repeats", "id")
     settings.print(found, lambda: print_table("Scheduled messages", names, rows, right=names[2:3]))
 
 

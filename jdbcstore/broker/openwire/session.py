@@ -317,7 +317,7 @@ class OpenWireSession:
 
     def _check_may_send(self, destination: Destination | None) -> None:
         if destination is None:
-            raise InvalidDestination("a message needs a destination to be sent to")
+            raise InvalidDestination("a message needs a destination")
         if destination not in self._access.writable:
             self._access.check_may_write(destination)
 

@@ -247,7 +247,7 @@ def of_one(severity: str, text: str) -> tuple[tuple[dict[str, str], str], ...]:
 
 GROWING = (
     {**WARNING, "instance": "one", "type": "queue", "destination": "Q"},
-    "Q grows by 1 messages a second",
+    "Q grows by 1 messages per second",
 )
 NO_MASTER = ({**CRITICAL, "job": "mq"}, "No broker of mq serves clients")
 TO_DEAD = (
@@ -296,7 +296,7 @@ CASES: dict[str, tuple[str, str, dict[str, str], tuple[tuple[dict[str, str], str
         "JdbcstoreCheckpointFailed",
         "10m",
         {OF_BROKER % "journal_checkpoint_failed": "0 1x30"},
-        of_one("critical", "The last checkpoint of the journal of one failed; look at its database"),
+        of_one("critical", "The last checkpoint of the journal of one failed; check its database"),
     ),
     "a full journal": (
         "JdbcstoreJournalFull",
@@ -308,13 +308,16 @@ CASES: dict[str, tuple[str, str, dict[str, str], tuple[tuple[dict[str, str], str
         "JdbcstoreMessagesRefused",
         "10m",
         {OF_BROKER % "journal_refused_messages": "0 1x30"},
-        of_one("warning", "The database of one has refused messages; run jdbcstore journal refused"),
+        of_one("warning", "The database of one rejected messages; run jdbcstore journal refused"),
     ),
     "in doubt": (
         "JdbcstoreInDoubt",
         "10m",
         {OF_BROKER % "transactions_in_doubt": "0 2x30"},
-        of_one("warning", "2 transactions of one are in doubt; start their manager again"),
+        of_one(
+            "warning",
+            "2 transactions of one are prepared but not completed; restart their transaction manager",
+        ),
     ),
     "in doubt for a moment": (
         "JdbcstoreInDoubt",
@@ -326,13 +329,13 @@ CASES: dict[str, tuple[str, str, dict[str, str], tuple[tuple[dict[str, str], str
         "JdbcstoreSlowConsumer",
         "10m",
         {OF_BROKER % "slow_consumers": "0 2x30"},
-        of_one("warning", "2 consumers of one have messages and acknowledge none"),
+        of_one("warning", "2 consumers of one hold messages and acknowledge none"),
     ),
     "a slow client": (
         "JdbcstoreSlowClient",
         "10m",
         {OF_BROKER % "slow_connections": "0 1x30"},
-        of_one("warning", "1 clients of one do not read what they are sent"),
+        of_one("warning", "1 clients of one do not read their messages"),
     ),
     "its broker is gone": (
         "JdbcstoreSlowClient",
