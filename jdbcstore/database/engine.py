@@ -191,6 +191,9 @@ class Database:
         if server is None or server == known:
             return
         log.info("connected to %s: %s", self.place, server)
+        if known is not None and server.engine != known.engine:
+            was = "%s was %s, and is %s now: close the store and open it again"
+            log.warning(was, self.place, known.engine, server.engine)
         if known is None and self.adapter.engines and self.adapter.engine is None:
             log.warning("%s is an unknown engine, %s %s", self.place, server.engine, server.version)
 

@@ -23,7 +23,7 @@ from tests.support.faults.moved import STORED, MovedLine
 from tests.support.require import unavailable
 from tests.support.servers import ServerMissing
 from tests.support.servers.galera import GaleraCluster
-from tests.support.servers.group import GroupReplication
+from tests.support.servers.group import GroupMember, GroupReplication
 from tests.support.servers.mariadb import MariadbServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.servers, pytest.mark.xdist_group("clusters")]
@@ -137,11 +137,20 @@ def test_the_cluster_is_named(cluster: Cluster) -> None:
     assert (server.engine, str(server).rpartition(", ")[2]) == SAID[type(cluster)]
 
 
-def test_a_group_with_one_primary(cluster: Cluster) -> None:
+@pytest.fixture
+def with_one_primary(cluster: Cluster) -> Iterator[list[GroupMember]]:
+    """The members of a group, of which only one takes writes."""
     if not isinstance(cluster, GroupReplication):
         pytest.skip("Galera has no single primary")
-    nodes = cluster.nodes
-    nodes[0].rows("SELECT group_replication_switch_to_single_primary_mode()")
+    one = cluster.nodes[0]
+    one.rows("SELECT group_replication_switch_to_single_primary_mode()")
+    yield cluster.nodes
+    if one.rows("SELECT @@group_replication_single_primary_mode") == [(1,)]:
+        one.rows("SELECT group_replication_switch_to_multi_primary_mode()")
+
+
+def test_a_group_with_one_primary(cluster: Cluster, with_one_primary: list[GroupMember]) -> None:
+    nodes = with_one_primary
     try:
         is_read = [node.rows("SELECT @@global.super_read_only") == [(1,)] for node in nodes]
         assert sorted(is_read) == [False, True]
@@ -161,7 +170,23 @@ def test_a_group_with_one_primary(cluster: Cluster) -> None:
             assert ", standby, one of 2 nodes" in str(reader.server)
     finally:
         primary.rows("SET GLOBAL group_replication_consistency = DEFAULT")
-        nodes[0].rows("SELECT group_replication_switch_to_multi_primary_mode()")
+
+
+def test_a_group_that_changes_under_a_store(
+    with_one_primary: list[GroupMember], caplog: pytest.LogCaptureFixture
+) -> None:
+    [primary] = [node for node in with_one_primary if node.rows("SELECT @@global.super_read_only") == [(0,)]]
+    with JdbcStore(primary.url.render_as_string(hide_password=False)) as store:
+        store.queue("Q").add_message(Message("before"))
+        primary.rows("SELECT group_replication_switch_to_multi_primary_mode()")
+        ids = primary.rows(f"SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '{primary.username}'")
+        for (number,) in ids:
+            primary.rows(f"KILL {number}")
+        store.queue("Q").add_message(Message("after"))
+        # The next connection is asked what its server is.
+        assert [message.body for message in store.queue("Q").recover()] == ["before", "after"]
+        assert str(store.server).startswith("MySQL Group Replication with several primaries")
+    assert "was MySQL Group Replication, and is MySQL Group Replication with several" in caplog.text
 
 
 def test_the_database_locker_is_refused(cluster: Cluster) -> None:

@@ -262,7 +262,8 @@ class Adapter:
 
     def ask(self, connection: Any) -> ServerView:
         """Return what the server of another connection says of itself."""
-        return self.view(connection, self.engine, self.variables(connection))
+        variables = self.variables(connection)
+        return self.view(connection, recognise(self.engines, variables), variables)
 
     def variables(self, connection: Any) -> dict[str, str | None]:  # noqa: ARG002
         """Return those variables of the server that tell its engine and its role, on a new connection."""
