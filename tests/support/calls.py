@@ -92,7 +92,8 @@ class Calls:
             if before is not None:
                 before()
             self._last.clear()
-            self._files.clear()
+            if number == _WARM:
+                self._files.clear()
             self._count = self._changes = 0
             self._counting = True
             operation()
