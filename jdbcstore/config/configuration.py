@@ -66,7 +66,7 @@ class Configuration:
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """The place where each option was given, by its path such as ``locker.directory``; without defaults."""
     notes: tuple[Note, ...] = field(default=(), compare=False, repr=False)
-    """Settings that are not obeyed, or not as given."""
+    """Settings that are not supported, or not as given."""
     problems: Mapping[str, ConfigurationError] = field(default_factory=dict, compare=False, repr=False)
     """Errors in the URL or the login, by option; raised by :meth:`login`."""
 
@@ -91,7 +91,7 @@ class Configuration:
     def check_obeyed(self) -> None:
         """Raise if a broker with this configuration would keep other messages than its file says.
 
-        :raises ConfigurationError: the first setting that is not obeyed and decides which messages are kept,
+        :raises ConfigurationError: the first unsupported setting that decides which messages are kept,
             or who may read them
         """
         refused = [note for note in self.notes if note.kind is Kind.REFUSED]

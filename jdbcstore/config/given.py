@@ -39,7 +39,7 @@ class Kind(enum.Enum):
     """The subject of a note.
 
     ``MISSING`` is an option that is needed, ``UNKNOWN`` a name that jdbcstore does not know. The others are
-    settings that are not obeyed: ``REFUSED`` where that would change which messages are kept, or who may
+    unsupported settings: ``REFUSED`` where that would change which messages are kept, or who may
     read them, so that ``jdbcstore broker`` does not start; ``DANGEROUS`` where ActiveMQ would behave
     differently in a way that matters, ``UNSUPPORTED`` where ``jdbcstore broker`` does not have the feature,
     ``IGNORED`` where nothing is lost.

@@ -387,7 +387,7 @@ class _Queue:
             if self._gather_for and self._bytes >= self._batch_bytes:
                 self._changed.notify_all()
             if not idle and len(self._queue) % _YIELD_ENTRIES == 0:
-                # A caller that goes on computing keeps the interpreter's lock for its 5 ms, and the thread
+                # A caller that continues to compute keeps the interpreter's lock for its 5 ms, and the thread
                 # that writes, back from the disk, waits for it that long.
                 self._changed.wait(_YIELD)
         return False

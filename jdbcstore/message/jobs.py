@@ -30,7 +30,7 @@ class Job:
     job_id: str
     at_ms: int
     repeats: int
-    """Repetitions after that; -1 for ever."""
+    """Repetitions after that; -1: forever."""
     destination: str
     original_destination: str | None
     expiration_ms: int

@@ -393,7 +393,7 @@ class SubscriptionRows(StoredRows):
         """Read a page; called in a thread."""
         if self._subscription is None:
             subscription = self.store.subscription(*self._key)
-            subscription.acknowledge()  # its first look-up must not block the loop
+            subscription.acknowledge()  # warm the subscription here, off the loop
             self._subscription = subscription
         return self._subscription.recover(limit, after)
 

@@ -30,7 +30,7 @@ _SAME = (
     *("AuthorizationEntry", "TempDestinationAuthorizationEntry", "VirtualDestinationInterceptor"),
     *("VirtualTopic", "CompositeQueue", "CompositeTopic", "FilteredDestination"),
 )
-"""Classes whose element is called as they are, but for the first letter."""
+"""Classes whose element is the class name with a lower-case initial."""
 _ELEMENTS = {
     **{name: name[0].lower() + name[1:] for name in _SAME},
     "XBeanBrokerService": "broker",

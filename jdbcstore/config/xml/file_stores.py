@@ -80,7 +80,7 @@ PLACES = {
     "amqPersistenceAdapter": ("directory", "archiveDataLogs", "directoryArchive", "disableLocking"),
     "broker.xml": ("journal-directory", "bindings-directory", "journal-retention-directory"),
 }
-"""Further settings that are obeyed: places."""
+"""Further supported settings: places."""
 
 OLD_FILES = {
     "kahaDB": ("db.data", "db-*.log"),

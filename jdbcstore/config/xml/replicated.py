@@ -68,7 +68,7 @@ def read_replicated(document: Document, bean: Bean) -> Section:
 
 
 def _take(document: Document, bean: Bean, value: Value, journal: Section, locker: Section) -> None:
-    """Take an attribute that is an option as it is, or note why it is not obeyed."""
+    """Take an attribute that is an option as it is, or note why it is not supported."""
     name = value.name
     if name in ("replicas", "weight"):
         journal[name] = document.scalar(value)

@@ -60,7 +60,7 @@ def this_file(document: Document, at: Located) -> Given:
 def read_security(document: Document, broker: Bean) -> PluginUsers:
     """Read the users of all plug-ins of a broker.
 
-    :raises ConfigurationError: one of the plug-ins cannot be obeyed
+    :raises ConfigurationError: one of the plug-ins is not supported
     """
     policy = broker.values.get(MESSAGE_POLICY)
     if policy is not None:

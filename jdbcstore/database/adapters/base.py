@@ -195,7 +195,7 @@ class Adapter:
     """The step of a sequence, if it must be given."""
     takes_numbers_apart: ClassVar[bool] = False
     """Whether numbers are taken in another transaction than the application's, where there are no sequences.
-    Else all that take one wait for its end; where one writes at a time, the other would wait for ever."""
+    Otherwise all callers wait for its end, and with one writer at a time they would wait forever."""
     sequence_grant: ClassVar[str] = ""
     """The rights that ``{user}`` needs to use a ``{sequence}``."""
     last_number: ClassVar[str] = ""
@@ -203,8 +203,7 @@ class Adapter:
     takes_numbers_in_blocks: ClassVar[bool] = False
     """Whether that number leaps ahead by blocks, from which the server gives numbers."""
     whereabouts: ClassVar[str] = ""
-    """A query whose answer only connections to the same database share. Empty where reading a row of it does
-    as well, because that never locks the row."""
+    """A query that identifies the database. Empty if reading a row identifies it without locking."""
     in_files: ClassVar[bool] = False
     """Whether this process itself reads and locks the database's files. No fork may find them open."""
     listens_for: ClassVar[float] = 0.5

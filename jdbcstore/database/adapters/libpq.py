@@ -1,4 +1,4 @@
-"""Cursors of psycopg with deadlines, as on their own they would wait for an answer for ever."""
+"""Cursors of psycopg with deadlines, because on their own they would wait for an answer forever."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ _WAIT = "SyncRepWaitForLSN"
 
 
 def note_cancelled_waits(connection: Any) -> None:
-    """Note when the wait of a commit for a standby is cancelled: the server only warns that it goes on."""
+    """Note when the wait of a commit for a standby is cancelled: the server only warns that it continues."""
     cancelled: list[object] = []
     vars(connection)[_CANCELLED] = cancelled
 

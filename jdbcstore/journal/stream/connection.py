@@ -355,7 +355,7 @@ def _tls(config: JournalConfig) -> ssl.SSLContext | None:
 def _checked(path: str) -> str:
     """Return the path of a file with credentials, which the client reads at each connection.
 
-    The client looks for their end for ever, and fails with errors of its own.
+    The client looks for their end forever, and fails with errors of its own.
     """
     option = "journal.stream_credentials"
     try:

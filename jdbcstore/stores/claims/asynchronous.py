@@ -1,7 +1,7 @@
 """Claims for programs of asyncio: the same names, each awaited, over the same statements in a few threads.
 
-Each call to the database runs to its end in a thread, also if its task is cancelled; the cancellation goes on
-afterwards. So claims are returned, and acknowledgements take effect.
+Each call to the database runs to its end in a thread, also if its task is cancelled; the cancellation
+continues afterwards. So claims are returned, and acknowledgements take effect.
 """
 
 from __future__ import annotations

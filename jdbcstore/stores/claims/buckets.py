@@ -48,7 +48,7 @@ class Bucket(NamedTuple):
     opens_in: float
     """Seconds until there is a token, if there is none."""
     is_ahead: bool
-    """Whether more is drawn than can be: the clock was set back, or the burst lowered."""
+    """Whether the bucket is overdrawn: the clock was set back, or the burst lowered."""
 
 
 def rate_of(per_million: int | None, burst: int | None) -> Rate | None:

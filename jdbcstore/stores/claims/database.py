@@ -208,7 +208,7 @@ class ClaimDatabase:
                 self._turn.notify_all()
 
     def return_unknown(self) -> None:
-        """Have the claims that no caller holds returned before the next query that claims messages."""
+        """Schedule the return of orphaned claims before the next query that claims messages."""
         self._answer_lost = True
 
     def _return_lost(self) -> None:

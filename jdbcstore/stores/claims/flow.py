@@ -49,7 +49,7 @@ class Room(NamedTuple):
     turn: Turn = Turn()
     """The key whose turn it is."""
     is_ahead: bool = False
-    """Whether more is drawn than can be."""
+    """Whether the bucket is overdrawn."""
 
 
 class Seen(NamedTuple):

@@ -80,7 +80,7 @@ class Settling:
                 raise
 
     def lose(self, lost: ClaimLost, claims: Sequence[Held]) -> None:
-        """Hold those of the claims no more that a settlement has found lost.
+        """Drop the claims that a settlement found to be lost.
 
         Their caller drops them. If the database's clock is set back, or the lease was being renewed, they are
         this session's again: then they are returned, as rejected, before the next query that claims messages.

@@ -74,7 +74,7 @@ class Upkeep:
         self.remove(self._sql.find_expired, RemovalReason.EXPIRED)
 
     def _bring_in(self) -> None:
-        """Give messages without a priority, or with one outside of 0 to 9, the nearest, and all a key."""
+        """Clamp priorities to 0-9, and assign missing priorities and keys."""
         while rows := self._database.fetch(self._sql.find_strays, container=self._container, limit=_PAGE):
             self._database.run(partial(execute, of_ids=self._sql.bring_in, ids=[row[0] for row in rows]))
         self._database.run(self._file)

@@ -422,7 +422,7 @@ class Checkpointer:
             try:
                 self.checkpoint()
             except (StoreClosed, LockLost, JournalFailed) as error:
-                log.error("no more checkpoints are made: %s", error)
+                log.error("checkpointing stopped: %s", error)
                 return
             except StoreError as error:
                 if not failing:

@@ -56,7 +56,7 @@ class MemoryWrite(NamedTuple):
     check: Callable[[], None] = _nothing
     """Raises if it can no longer be applied; called for all writes of a transaction before the first."""
     hold: Callable[[], HeldWrite | None] = _cannot_be_held
-    """Prepares it instead of applying it; None if that has no effect."""
+    """Prepares the write (XA) instead of applying it; None if there is nothing to prepare."""
 
 
 @dataclass(slots=True)

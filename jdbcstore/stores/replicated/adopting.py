@@ -19,7 +19,7 @@ from jdbcstore.stores.replicated.nodes import node_of
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A stream that goes on from a database."""
+    """A stream that continues from a database."""
 
     place: str
     """The stream."""
@@ -125,5 +125,5 @@ def _check_last(database: JdbcStore, last: int, others: tuple[Member, ...], *, f
     if ahead is not None and ahead.applied > last and not force:
         raise ConfigurationError(
             f"the broker {ahead.node} has records up to {ahead.applied}, and {database.place} up to {last}:"
-            " run this there. If that database is lost, --force goes on without its records"
+            " run this there. If that database is lost, --force continues without its records"
         )

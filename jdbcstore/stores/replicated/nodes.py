@@ -28,7 +28,7 @@ def node_of(configuration: Configuration) -> str:
 
 
 def place_of(configuration: Configuration) -> str:
-    """Return the database and the process of this broker, for people who have two of one name."""
+    """Return the database and the process of this broker, to tell apart two of one name."""
     return f"{database_file(configuration).resolve()} on {socket.gethostname()}, process {os.getpid()}"
 
 

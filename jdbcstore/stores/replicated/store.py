@@ -325,9 +325,9 @@ class MembersWatch:
             try:
                 self._tell(self._connected())
             except StoreError as error:
-                log.warning("the brokers that follow the stream are not heard of now: %s", error)
+                log.warning("lost contact with the follower brokers: %s", error)
             except Exception:
-                log.exception("the brokers that follow the stream are not heard of now")
+                log.exception("lost contact with the follower brokers")
             self._stopping.wait(_PERIOD)
 
     def _tell(self, members: Members) -> None:

@@ -103,7 +103,7 @@ def test_a_close_that_gives_up_leaves_the_cancelled_alone(open_store: OpenStore,
 @NO_WAITING
 @pytest.mark.ours
 def test_a_callback_that_exits_ends_nothing(open_store: OpenStore, database: RawTables) -> None:
-    """Others hear of what they wrote with it, and the store goes on."""
+    """Others hear of what they wrote with it, and the store continues."""
     queue = open_store().queue("ORDERS")
     heard: list[int] = []
     with database.blocked():

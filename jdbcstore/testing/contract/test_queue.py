@@ -159,7 +159,7 @@ def test_futures_complete_in_order(store: Store) -> None:
 
 
 def test_a_callback_may_use_the_store(store: Store) -> None:
-    """Nothing is locked while a future completes: another store's work goes on, and this one's."""
+    """Nothing is locked while a future completes: another store's work continues, and this one's."""
     queue, called = store.queue("ORDERS"), threading.Event()
 
     def again(_: object) -> None:

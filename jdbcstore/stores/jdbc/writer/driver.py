@@ -208,7 +208,7 @@ class LoopDriver:
     def _is_gathering(self) -> bool:
         """Return whether to wait for the senders of the last messages, so that they share the next commit.
 
-        Else the senders that come while a commit is under way, and those of that commit, take turns for ever.
+        Otherwise senders that come during a commit, and the senders of that commit, take turns forever.
         """
         queued = self._writer.pending.rows
         if not queued:
