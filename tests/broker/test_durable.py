@@ -712,7 +712,7 @@ def test_one_that_comes_back_while_others_are_deleted_stays(
     asyncio.run(main())
 
 
-def test_those_that_are_offline_are_looked_for(store: Store) -> None:
+def test_offline_durables_expire(store: Store) -> None:
     async def main() -> None:
         often: dict[str, Any] = {"offline_durable_timeout": 0.001, "offline_durable_period": 0.001}
         async with running(store, **often) as engine:

@@ -10,7 +10,7 @@ from aiohttp import web
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.lookups import Lookups
 from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer
-from jdbcstore.broker.console.visits import Door, Visit, VisitNotices
+from jdbcstore.broker.console.visits import ConsoleGate, Visit, VisitNotices
 from jdbcstore.broker.management.guard import CHANGE_HEADER
 from jdbcstore.broker.management.http import reported
 from jdbcstore.util.clock import Clock
@@ -49,7 +49,7 @@ class PageFrame:
     def __init__(
         self,
         source: ConsoleSource,
-        door: Door,
+        gate: ConsoleGate,
         renderer: Renderer,
         lookups: Lookups,
         clock: Clock,
@@ -59,7 +59,7 @@ class PageFrame:
         has_claims: bool,
     ) -> None:
         self._source = source
-        self._door = door
+        self._gate = gate
         self._renderer = renderer
         self._lookups = lookups
         self._clock = clock
@@ -77,7 +77,7 @@ class PageFrame:
         broker = self._source.broker()
         common = {
             "visit": visit,
-            "token": self._door.token(visit.actor),
+            "token": self._gate.token(visit.actor),
             "navigation": self._navigation,
             "may_change": self._may_change,
             "has_claims": self._has_claims,

@@ -26,7 +26,7 @@ from jdbcstore.broker.console.lookups import Lookups, Master, Schema
 from jdbcstore.broker.console.messages import COLUMNS, asked_of, choice_of, messages_of
 from jdbcstore.broker.console.rendering import Renderer, Static, bare, url
 from jdbcstore.broker.console.tables import CONNECTIONS, DESTINATIONS, ROWS, SUBSCRIBERS, listed
-from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit
+from jdbcstore.broker.console.visits import MAX_FORM, ConsoleGate, Visit
 from jdbcstore.broker.management.alarms import alarms
 from jdbcstore.broker.management.claims import ClaimManagement, SharedQueues
 from jdbcstore.broker.management.guard import Guard
@@ -88,12 +88,12 @@ class Console:
             for name, action in ACTIONS.items()
             if action.operation in performing.operations
         }
-        self._door = Door(guard)
+        self._gate = ConsoleGate(guard)
         self._lookups = Lookups(schema=schema, master=master, clock=self._clock)
         self._static = Static()
         self._frame = PageFrame(
             source,
-            self._door,
+            self._gate,
             Renderer(self._static),
             self._lookups,
             self._clock,
@@ -152,7 +152,7 @@ class Console:
     def _handler(self, role: str, page: Page) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             began, cpu = time.perf_counter(), time.thread_time()
-            visit = await self._door.visit(request, role)
+            visit = await self._gate.visit(request, role)
             answer = await self._frame.answered(visit, page)
             times = 1000 * (time.perf_counter() - began), 1000 * (time.thread_time() - cpu)
             answer.headers["Server-Timing"] = "page;dur={:.1f}, cpu;dur={:.1f}".format(*times)

@@ -92,7 +92,7 @@ class Visit:
         return self.may(MANAGE)
 
 
-class Door:
+class ConsoleGate:
     """Admits requests by the rules of the management, and forms by a token of their user.
 
     A page of another site may link here, but cannot embed a page or send a form, because it cannot read the

@@ -51,7 +51,7 @@ _JAVA = "java.lang."
 
 
 @dataclass(slots=True)
-class _Asker:
+class _Caller:
     actor: Actor
     role: str
     may_change: bool
@@ -106,7 +106,7 @@ class Jolokia:
         async with self._turn(asker, [wanted]):
             return await _page(await self._answer(wanted, asker), request)
 
-    def _turn(self, asker: _Asker, given: list[Any]) -> AbstractAsyncContextManager[None]:
+    def _turn(self, asker: _Caller, given: list[Any]) -> AbstractAsyncContextManager[None]:
         """Wait for a turn to read. Operations that make changes do not wait, because they may take
         minutes."""
         is_exec = any(isinstance(one, dict) and str(one.get("type")).lower() == "exec" for one in given)
@@ -129,7 +129,7 @@ class Jolokia:
         async with self._turn(asker, given):
             return _page_of(await self._answers([_with(options, one) for one in given], asker), request)
 
-    async def _answers(self, given: list[Any], asker: _Asker) -> bytes:
+    async def _answers(self, given: list[Any], asker: _Caller) -> bytes:
         answers: list[bytes] = []
         size = 0
         for one in given:
@@ -142,18 +142,18 @@ class Jolokia:
             size += len(answers[-1])
         return b"[" + b", ".join(answers) + b"]"
 
-    async def _asker(self, request: web.Request) -> _Asker:
+    async def _asker(self, request: web.Request) -> _Caller:
         self._guard.check_origin(request)
         actor, role = await self._guard.identify(request, VIEW)
         # Without the header, aiohttp takes the type of a Blob without one for application/octet-stream.
         is_json = "Content-Type" in request.headers and request.content_type in _JSON
         may_change = CHANGE_HEADER in request.headers or (request.method == "POST" and is_json)
-        return _Asker(actor, role, may_change, self._beans())
+        return _Caller(actor, role, may_change, self._beans())
 
     def _beans(self) -> Beans:
         return Beans(self._management.views, self._broker)
 
-    async def _answer(self, given: Any, asker: _Asker) -> dict[str, Any]:
+    async def _answer(self, given: Any, asker: _Caller) -> dict[str, Any]:
         shown: dict[str, Any] = {}
         try:
             return await self._carried_out(given, asker, shown)
@@ -173,7 +173,7 @@ class Jolokia:
             text = "an unexpected error; see the broker's log"
             return _error(shown, _Refused(500, f"{_JAVA}Exception", text))
 
-    async def _carried_out(self, given: Any, asker: _Asker, shown: dict[str, Any]) -> dict[str, Any]:
+    async def _carried_out(self, given: Any, asker: _Caller, shown: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(given, dict):
             raise _wrong(f"Invalid JSON Request {json.dumps(given)[:80]}")
         options = {name[1:]: value for name, value in given.items() if name.startswith("?")}
@@ -201,19 +201,19 @@ class Jolokia:
             "status": 200,
         }
 
-    async def _version(self, asker: _Asker, _wanted: Any, _shown: Any, _options: Any) -> dict[str, Any]:
+    async def _version(self, asker: _Caller, _wanted: Any, _shown: Any, _options: Any) -> dict[str, Any]:
         info = {"product": "jdbcstore", "vendor": "jdbcstore", "version": asker.beans.version}
         return {"agent": AGENT, "protocol": PROTOCOL, "config": {}, "info": info}
 
     async def _search(
-        self, asker: _Asker, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
+        self, asker: _Caller, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
     ) -> list[str]:
         pattern = _name_of(wanted, shown)
         found = pattern.matching(await asker.beans.names())
         return [f"{name.domain}:{_keys_of(name, options)}" for name in found]
 
     async def _read(
-        self, asker: _Asker, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
+        self, asker: _Caller, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
     ) -> Any:
         name = _name_of(wanted, shown)
         attribute = wanted.get("attribute")
@@ -244,7 +244,7 @@ class Jolokia:
         return {one: found for one, found in chosen.items() if found}
 
     async def _list(
-        self, asker: _Asker, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
+        self, asker: _Caller, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
     ) -> Any:
         parts = _parts_of(wanted.get("path"))
         domain = BeanName.parse(f"{parts[0]}:*") if parts else BeanName.parse("*:*")
@@ -265,7 +265,7 @@ class Jolokia:
         return _cut(found, depth) if depth > 0 else found
 
     async def _exec(
-        self, asker: _Asker, wanted: Mapping[str, Any], shown: dict[str, Any], _options: Any
+        self, asker: _Caller, wanted: Mapping[str, Any], shown: dict[str, Any], _options: Any
     ) -> Any:
         name = _name_of(wanted, shown)
         given, arguments = wanted.get("operation"), wanted.get("arguments")
@@ -295,7 +295,7 @@ class Jolokia:
             BeanCall(self._management, beans, name, asker.actor, arguments, self._new_id)
         )
 
-    def _forbidden(self, asker: _Asker, name: BeanName, text: str) -> _Refused:
+    def _forbidden(self, asker: _Caller, name: BeanName, text: str) -> _Refused:
         self._guard.log_refusal(asker.actor, f"exec {name}", text)
         return _Refused(403, f"{_JAVA}SecurityException", text)
 

@@ -14,7 +14,7 @@ from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured, Recorded
 from jdbcstore.broker.consumer_watch import ConsumerWatch
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.baselines import Baselines, total_of
-from jdbcstore.broker.management.checkups import Checkups, StreamLooks
+from jdbcstore.broker.management.checkups import Checkups, StreamProbe
 from jdbcstore.broker.management.history import CounterHistory
 from jdbcstore.broker.management.lists import arranged
 from jdbcstore.broker.management.master import (
@@ -90,7 +90,7 @@ class Views:
         self._began = clock.monotonic()
         self._listing = asyncio.Lock()
         self._checkups = Checkups(clock)
-        self._stream_looks = StreamLooks(clock)
+        self._stream_probe = StreamProbe(clock)
         self._watched = ConsumerWatch()
 
     def broker(self, *, monotonic: bool = False) -> BrokerView:
@@ -325,7 +325,7 @@ class Views:
 
     async def streams(self) -> list[StreamHealth]:
         """Return the state of the journals' streams, at most two seconds old."""
-        return await self._stream_looks.of(self._master.engine().store)
+        return await self._stream_probe.of(self._master.engine().store)
 
     async def store(self) -> StoreView:
         """Return the store, and its journal if there is one."""

@@ -135,7 +135,7 @@ def test_it_is_tried_again_or_dropped(place: Place, request: pytest.FixtureReque
     assert [sequence for sequence, _ in place.aside()] == [5]
 
 
-def test_who_had_it_before_has_consumed_it(place: Place) -> None:
+def test_a_consumer_acknowledges_a_refused_message(place: Place) -> None:
     store = place.open()
     place.narrow()
     fill(store.queue("A"), LARGE, "a", LARGE)

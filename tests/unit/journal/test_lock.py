@@ -51,7 +51,7 @@ def test_to_copy_the_folder_does_not_let_others_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_whose_lock_was_removed_writes_nothing_more(tmp_path: Path, replaced: bool) -> None:
+def test_a_removed_lock_file_stops_writes(tmp_path: Path, replaced: bool) -> None:
     told = Told()
     journal = opened(configured(tmp_path), told)
     journal.append(Item(b"first"), waits=True)

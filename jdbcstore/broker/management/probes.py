@@ -11,7 +11,7 @@ from jdbcstore.util.clock import Clock
 T = TypeVar("T")
 
 
-class Looks(Generic[T]):
+class CachedProbe(Generic[T]):
     """The result of the last check, at most ``period`` seconds old when requested, on one event loop.
 
     :param patience: the seconds for which a caller waits for a check
