@@ -30,7 +30,7 @@ class Consumers:
 
     def __init__(self, policy: PolicyEntry) -> None:
         self._policy = policy
-        self._members: dict[BaseSubscription, int] = {}
+        self.members: dict[BaseSubscription, int] = {}
         """Each with its priority, in the order of subscription."""
         self._numbers: dict[BaseSubscription, int] = {}
         self.newest = 0
@@ -46,14 +46,14 @@ class Consumers:
         """Whether a group has lost its owner since this was last cleared."""
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self.members)
 
     def __iter__(self) -> Iterator[BaseSubscription]:
-        return iter(self._members)
+        return iter(self.members)
 
     def add(self, subscription: BaseSubscription) -> None:
         priority = subscription.request.priority if self._policy.use_consumer_priority else 0
-        self._members[subscription] = priority
+        self.members[subscription] = priority
         self.newest += 1
         self._numbers[subscription] = self.newest
         if priority not in self._turns:
@@ -64,7 +64,7 @@ class Consumers:
 
     def remove(self, subscription: BaseSubscription) -> bool:
         """Remove a consumer; return whether others may now get messages that only this one could."""
-        priority = self._members.pop(subscription, None)
+        priority = self.members.pop(subscription, None)
         if priority is None:
             return False
         del self._numbers[subscription]
@@ -72,7 +72,7 @@ class Consumers:
         if subscription in self._in_turn:
             self._in_turn.remove(subscription)
             self._turns[priority].remove(subscription)
-        if priority not in self._members.values():
+        if priority not in self.members.values():
             del self._turns[priority]
         self.woken.pop(subscription, None)
         self._choose_exclusive()
@@ -80,12 +80,12 @@ class Consumers:
 
     def wake(self, subscription: BaseSubscription) -> None:
         """Record that the consumer has room."""
-        if subscription not in self._members:
+        if subscription not in self.members:
             return
         self.woken[subscription] = None
         if subscription not in self._in_turn:
             self._in_turn.add(subscription)
-            self._turns[self._members[subscription]].append(subscription)
+            self._turns[self.members[subscription]].append(subscription)
 
     @property
     def any_room(self) -> bool:
@@ -150,7 +150,7 @@ class Consumers:
 
     def _put_last(self, subscription: BaseSubscription) -> None:
         """Put a consumer last in its turn, so that others with as few groups get the next group first."""
-        turns = self._turns[self._members[subscription]]
+        turns = self._turns[self.members[subscription]]
         if subscription in self._in_turn and turns[-1] is not subscription:
             turns.remove(subscription)
             turns.append(subscription)
@@ -180,12 +180,12 @@ class Consumers:
         """Skip a consumer without room until it is woken."""
         if subscription in self._in_turn:
             self._in_turn.remove(subscription)
-            self._turns[self._members[subscription]].remove(subscription)
+            self._turns[self.members[subscription]].remove(subscription)
 
     def _regroup(self) -> None:
         """Record that messages kept for the owner of a group may now go to any consumer."""
         self.regrouped = True
-        for subscription in self._members:
+        for subscription in self.members:
             self.wake(subscription)
 
     @property
@@ -227,16 +227,16 @@ class Consumers:
     def is_kept_for_owner(self, entry: Entry) -> bool:
         """Return whether an entry that others want may only go to its group's owner, which does not want
         it."""
-        return entry.message.group_id is not None and any(one.wants(entry.message) for one in self._members)
+        return entry.message.group_id is not None and any(one.wants(entry.message) for one in self.members)
 
     def _choose_exclusive(self) -> None:
         """Choose the first subscribed consumer of the highest priority."""
         every = self._policy.all_consumers_exclusive_by_default
-        candidates = [one for one in self._members if every or one.request.exclusive]
-        chosen = max(candidates, key=self._members.__getitem__, default=None)
+        candidates = [one for one in self.members if every or one.request.exclusive]
+        chosen = max(candidates, key=self.members.__getitem__, default=None)
         if chosen is not self._exclusive:
             self._exclusive = chosen
-            for subscription in self._members:
+            for subscription in self.members:
                 self.wake(subscription)
 
 

@@ -250,14 +250,14 @@ class Queue:
             self.pending.transient.cursor.push(entry)
         elif reference.sequence >= 0:  # otherwise the store dropped it as a duplicate
             self.arrived = reference.sequence
-            window = None if self.consumers else self.pending.window
+            window = None if self.consumers.members else self.pending.window
             if window is not None and window.pass_over(message, reference.sequence):
                 return
             if message.message_id is not reference.message_id:
                 message = message.replace(message_id=reference.message_id)
             entry = Entry(message, self.pending, reference.sequence, stored=True)
             self.pending.stored.cursor.push(entry)
-        if self.consumers.any_room:
+        if self.consumers.members and self.consumers.any_room:
             self._loop.schedule(self)
 
     def _report_arrival(self, message: Message) -> None:

@@ -75,13 +75,14 @@ class SqliteAdapter(Adapter):
             return
         if not file.exists():
             lock = Path(f"{file.resolve()}-lock")
-            if lock.exists() or not file.parent.is_dir():
-                gone = f"its lock {lock} is there" if lock.exists() else "its folder is not there either"
+            if lock.exists():
                 raise StoreUnavailable(
-                    f"there is no SQLite file {file}, but {gone}: is the disk mounted? Restore the file;"
-                    " for a new, empty store remove the lock, create the folder, and run jdbcstore init"
+                    f"there is no SQLite file {file}, but its lock {lock} is there: is the disk mounted?"
+                    " Restore the file; for a new, empty store remove the lock, and run jdbcstore init"
                 )
-            raise SchemaError(f"there is no SQLite file {file}; run jdbcstore init to create it")
+            raise SchemaError(
+                f"there is no SQLite file {file}; mount its disk, or run jdbcstore init to create it"
+            )
         if "immutable" in url.query or all(os.access(path, os.W_OK) for path in (file, file.parent)):
             return
         raise ConfigurationError(
