@@ -9,11 +9,15 @@ import pymysql
 import pytest
 from sqlalchemy import make_url
 
+import jdbcstore
+from jdbcstore import Message
+from jdbcstore.database.adapters import mysql_sending
 from jdbcstore.database.adapters.mysql_sending import SentQuery, packet_of, prepare_if_due, prepared_on
 from tests.support.databases import Database
 
 pytestmark = pytest.mark.backends("mariadb", "mysql")
 
+_CLOSE = 25
 INSERT = "INSERT INTO T (NUMBER, NAME, CONTENT) VALUES (%s, %s, %s) /* 100%% */"
 ROWS: list[tuple[int | None, str | None, bytes | None]] = [
     (0, "", b""),
@@ -92,6 +96,24 @@ def test_an_error_leaves_it_prepared(connection: Any) -> None:
         run(connection, INSERT, (1, b"\xff\xfe", b"x"))  # not UTF-8
     run(connection, INSERT, (2, "y", b"y"))
     assert rows(connection)[-1] == (2, "y", b"y")
+
+
+@pytest.mark.backends("mariadb", "mysql")
+def test_a_server_that_has_lost_them_gets_text(url: str) -> None:
+    """As a proxy does that moves a connection to another server. The write is repeated, once."""
+    with jdbcstore.open(url, cleanup_period=0, reconnect_timeout=60.0) as store:
+        queue = store.queue("Q")
+        for number in range(6):
+            queue.add_message(Message(str(number)))
+        [(connection, statements)] = [
+            (one, found)
+            for one, found in mysql_sending._prepared.items()
+            if one.open and any(found.numbers.values())
+        ]
+        for number in filter(None, statements.numbers.values()):
+            connection._execute_command(_CLOSE, number.to_bytes(4, "little"))  # without an answer
+        queue.add_message(Message("6"))
+        assert [message.body for message in queue.recover()] == [*map(str, range(7))]
 
 
 def test_a_table_that_changes_meanwhile(connection: Any) -> None:

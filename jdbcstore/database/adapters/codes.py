@@ -67,6 +67,8 @@ MYSQL: Mapping[int, Failure] = {
     **dict.fromkeys((1044, 1045, 1130, 1698, 1820, 1862, 3118, 4151), Failure.REFUSED),
     # 1020: another transaction has changed the row. 1317: the statement was killed; 1028: while it sorted.
     **dict.fromkeys((1020, 1028, 1205, 1213, 1317, 1969, 3024), Failure.TRANSIENT),
+    # The server does not have the prepared statement, or could not prepare it again.
+    **dict.fromkeys((1243, 1615), Failure.TRANSIENT),
     # Group Replication: another server has changed the row (3101); the wait for other servers before the
     # statement has failed.
     **dict.fromkeys((3101, 3797, 3798), Failure.TRANSIENT),

@@ -34,7 +34,13 @@ from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.engines import MYSQL as MYSQL_ENGINES
 from jdbcstore.database.adapters.engines import EngineFacts
 from jdbcstore.database.adapters.mysql_health import MariadbHealth, MysqlHealth
-from jdbcstore.database.adapters.mysql_sending import SentQuery, cut, packet_of, prepare_if_due
+from jdbcstore.database.adapters.mysql_sending import (
+    SentQuery,
+    cut,
+    forget_prepared,
+    packet_of,
+    prepare_if_due,
+)
 from jdbcstore.database.adapters.sql import (
     MSG,
     UNGUARDED,
@@ -63,6 +69,8 @@ _SEVERAL_ROWS = 1242
 """The server's error for a query with several rows in place of a value."""
 _FAILS = ", (SELECT 1 UNION ALL SELECT 2))"
 """The end of an IF that raises it. NULL would not, in a column that numbers rows by itself."""
+_NOT_PREPARED = (1243, 1615)
+"""The server's errors for a prepared statement that it does not have, or cannot prepare again."""
 _NEVER_PREPARED = 1295
 """The server's error for statements that it cannot prepare, such as LOCK TABLES."""
 _PORT = 3306
@@ -148,7 +156,7 @@ class MysqlWriting(Writing):
 
     def __init__(self, *, shares_locks: bool = True) -> None:
         self._packet = 1024 * 1024
-        # Else guards write a row, and so are statements of their own.
+        # Otherwise guards write a row, so they are statements of their own.
         self.guards_insert = shares_locks
 
     def limit_packet(self, size: int) -> None:
@@ -225,6 +233,8 @@ class MysqlWriting(Writing):
 
     def _refuse(self, cursor: Any, guards: Guards, error: Exception) -> None:
         """Raise the refusal of a guard, if it has made a statement of :meth:`_statement` fail."""
+        if error_number(error) in _NOT_PREPARED:
+            forget_prepared(cursor.connection)
         if error_number(error) != _SEVERAL_ROWS:
             return
         self.begin(cursor)

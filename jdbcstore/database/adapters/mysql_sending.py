@@ -24,8 +24,6 @@ _LONGEST = 2**24 - 1
 """The length from which a command is sent in several packets."""
 _SOME = 4096
 _LATER = (BlockingIOError, SSLWantReadError, SSLWantWriteError)
-
-
 _OFTEN = 4
 """Times that a connection sends a statement as text before it prepares it."""
 _MOST_VALUES = 400
@@ -66,7 +64,7 @@ class PreparedStatements:
             connection._execute_command(_PREPARE, text.replace("%s", "?").replace("%%", "%"))
             answer: Any = connection._read_packet()
         except OperationalError as error:
-            if error.args[0] >= 2000:  # the connection is lost
+            if 2000 <= error.args[0] < 3000:  # the client's own numbers: the connection is lost
                 raise
             return
         except MySQLError:
@@ -89,6 +87,11 @@ def prepared_on(connection: Any) -> PreparedStatements | None:
     if found is None:
         found = _prepared[connection] = PreparedStatements()
     return found
+
+
+def forget_prepared(connection: Any) -> None:
+    """Send the statements of a connection as text again: its server has lost the prepared ones."""
+    _prepared.pop(connection, None)
 
 
 def prepare_if_due(connection: Any, text: str, values: Sequence[Any]) -> None:
