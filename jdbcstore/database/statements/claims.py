@@ -112,7 +112,7 @@ class LeaseConditions(StatementBuilder):
     def _in_order_of_claims(self, query: Select[Any]) -> Select[Any]:
         if not self._adapter.index_hint:
             return query
-        # Else the planner sorts, and InnoDB locks all that it sorts.
+        # Otherwise the planner sorts, and InnoDB locks all that it sorts.
         hint = self._adapter.index_hint.format(index=self._tables.claim_index.name)
         return query.with_hint(self._tables.messages, hint)
 

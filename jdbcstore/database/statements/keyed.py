@@ -170,7 +170,7 @@ class KeyedMessages(FreeMessages):
         of_key = and_(f.c.container == bindparam("container", type_=f.c.container.type), f.c.name == name)
         settings: FromClause = f
         if self._adapter.chains_writes:
-            # Else a planner that knows of no rows reads all keys of the queue that have any.
+            # Otherwise a planner that knows of no rows reads all keys of the queue that have any.
             settings = select(f).where(of_key).limit(ONE).correlate(ring).lateral("settings")
         columns = [settings.c[name] for name in ("paused", "most", "weight", "rate", "burst", "drawn")]
         query = select(name, *columns, first.label("first"), self._now.label("now"))

@@ -553,7 +553,7 @@ def _refused(connection: NatsConnection, error: APIError) -> Exception:
             f"{connection.place} takes no more messages ({why}): remove its limit of their number, with nats"
             " stream edit --max-msgs=-1 --max-msgs-per-subject=-1"
         )
-    # Else a server failed to store it, and the others may have it.
+    # Otherwise a server failed to store it, and the others may have it.
     is_full = "maximum bytes" in why if of_limits else error.err_code in FULL
     return connection.full(why) if is_full else error
 

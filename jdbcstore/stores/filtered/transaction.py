@@ -163,7 +163,7 @@ class Outcomes:
         :raises StoreError: a store does not answer
         """
         with self._turn:
-            # Else a transaction that is being decided would look like an interrupted one.
+            # Otherwise a transaction that is being decided would look like an interrupted one.
             self._turn.wait_for(lambda: not self._finishing and not self._committing)
             self._finishing = True
         try:

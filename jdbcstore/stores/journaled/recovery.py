@@ -150,8 +150,8 @@ class JournalBinding:
                 raise self.foreign(found)
             if not self._config.ignore_missing_journalfiles:
                 self._after(found)
-            # Else another store would take the stream for a new one, until there is a record. But brokers
-            # that follow take the stream only together with its first record.
+            # Otherwise another store would take the stream for a new one, until there is a record. But
+            # brokers that follow take the stream only together with its first record.
             found.claim(0 if self._config.replicated else self.mark.store or self._chosen)
 
     def _identity(self, found: Contents) -> int:

@@ -211,7 +211,7 @@ class Committer:
             with self.session.translated():
                 connection.guard_by(self._epoch, self._unclaimed or UNGUARDED)
                 if self.fence is not None:
-                    # Else the open transaction of a vanished master keeps the next one waiting.
+                    # Otherwise the open transaction of a vanished master keeps the next one waiting.
                     connection.control.limit_silence(self.fence.silence)
                 connection.identify()
         except BaseException:
