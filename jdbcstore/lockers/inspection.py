@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 NAMELESS = "a broker that leaves no name"
 _LONGEST = 250
 _LOCK_WAIT = 1.0
+_COMMIT_WAIT = 10.0
+"""Seconds to wait for transactions that add messages beside claims."""
 _TOLERANCE_MS = 5000
 """The most by which a clock may be set back unnoticed: a statement may be late for its own time, too."""
 
@@ -177,19 +179,18 @@ def follow_clock(session: DatabaseSession, connection: Connection) -> None:
 
 
 def end_epoch_of_claims(session: DatabaseSession, connection: Connection, epoch: int) -> bool:
-    """Have processes that claimed messages, and whose leases have ended, add none any more in this epoch.
+    """Have processes that claimed messages add none any more in this epoch.
 
-    One may have taken its number before, and would commit a message with an ID that a store without a locker
-    has passed. It adds it in the next epoch, with a later ID. A process that holds the lock ends that of
-    claims itself, and then nothing is done here.
+    A process whose lease has ended, or an application that commits after its claims are closed, may have
+    taken the ID of a message before. A store without a locker may have passed this ID at the commit. The
+    process adds the message in the next epoch, with a later ID. If a process holds the lock, it ends the
+    epoch of claims itself, and nothing is done here.
 
     :returns: false if another process has begun an epoch since this one was read
     """
-    if not connection.fetch(session.of(ClaimStatements).find_ended):
-        return True
     if OtherLocks(session, SystemClock()).exclusive(connection) is not None:
         return True
-    connection.control.limit_lock_wait(_LOCK_WAIT)  # their transactions under way are waited for
+    connection.control.limit_lock_wait(_COMMIT_WAIT)
     values = {"epoch_row": EPOCH_ROW, "old": epoch, "new": epoch + 1}
     return connection.change(session.of(LockStatements).begin_epoch, **values) != 0
 

@@ -287,8 +287,6 @@ class ClaimStatements(FreeMessages):
         self.set_delays_back = self._compile(
             lambda: update(c).where(c.c.due > now).values(due=c.c.due - back)
         )
-        self.find_ended = self._compile(lambda: select(s.c.id).where(s.c.expires < self._now).limit(ONE))
-        """A session whose lease has ended, if there is one: it may not have noticed."""
         self.remove_old_sessions = self._compile(
             lambda: delete(s).where(s.c.expires < self._now - literal_column(str(_DAY_MS)))
         )

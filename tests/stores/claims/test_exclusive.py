@@ -109,12 +109,13 @@ WAITING = {
 
 
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
-def test_a_master_waits_for_what_a_joined_transaction_has_added(database: Database) -> None:
+@pytest.mark.parametrize("locker", [LeaseDatabaseLocker, None])
+def test_a_store_waits_for_what_a_joined_transaction_has_added(locker: Any, database: Database) -> None:
     claims, committed, found = Claims(database.url), threading.Event(), list[object]()
     engine = create_engine(database.url)
 
     def serve() -> None:
-        with JdbcStore(database.url, locker=LeaseDatabaseLocker(name="broker")) as store:
+        with JdbcStore(database.url, locker=locker and locker(name="broker")) as store:
             found.append(committed.is_set())
             found.extend(message.body for message in store.queue("ORDERS").recover())
 
@@ -124,7 +125,7 @@ def test_a_master_waits_for_what_a_joined_transaction_has_added(database: Databa
             claims.close()
             serving = threading.Thread(target=serve)
             serving.start()
-            # A master that does not wait is found, too.
+            # A store that does not wait is found, too.
             wait_until(lambda: found or database.rows(WAITING[claims.database.session.adapter.name]))
             committed.set()
             connection.commit()
@@ -163,17 +164,24 @@ def test_a_store_without_a_locker_adds_nothing_once_messages_are_claimed(url: st
 
 @pytest.mark.backends("postgresql", "mariadb")
 @pytest.mark.parametrize("locker", [..., None])
+@pytest.mark.parametrize("end", ["expired", "released", "removed"])
 def test_nothing_is_added_behind_a_store_that_opened_after_the_lease(
-    open_claims: OpenClaims, database: Database, locker: Any, monkeypatch: pytest.MonkeyPatch
+    end: str, open_claims: OpenClaims, database: Database, locker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process is paused for longer than its lease, between the numbers of its messages and their commit."""
-    claims, stores = open_claims(lease=600.0), list[JdbcStore]()
+    claims, stores = open_claims(name="paused", lease=600.0), list[JdbcStore]()
     numbers, passed = claims.database.adder.numbers, list[int]()
 
     def paused(*given: Any) -> list[int]:
         found = numbers(*given)
         if not stores:
-            database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1")
+            if end == "released":
+                with Claims(database.url) as administrator:
+                    administrator.database.lease.end_those_of("paused")
+            elif end == "removed":  # by processes that began a day later
+                database.execute("DELETE FROM JDBCSTORE_CLAIM_SESSIONS")
+            else:
+                database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1")
             stores.append(JdbcStore(database.url, locker=locker))
             passed.append(stores[0].queue("ORDERS").add_message(Message("passed")).sequence)
         return found
