@@ -56,12 +56,12 @@ def installation(extra: str) -> str:
     from importlib.metadata import PackageNotFoundError, distribution, requires
 
     try:
-        found = requires("jdbcstore") or []
+        requirements = requires("jdbcstore") or []
     except PackageNotFoundError:  # not installed itself, only on the path
         return f"pip install '.[{extra}]' in a clone of jdbcstore"
     wanted = [
         needed
-        for needed, _, condition in (one.partition("; ") for one in found)
+        for needed, _, condition in (requirement.partition("; ") for requirement in requirements)
         if re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", condition)
     ]
 
@@ -72,7 +72,9 @@ def installation(extra: str) -> str:
             return True
         return "[" in needed  # with an extra, whose packages are unknown
 
-    return " ".join(["pip install", *(f"'{one}'" for one in [*filter(is_missing, wanted)] or wanted)])
+    return " ".join(
+        ["pip install", *(f"'{requirement}'" for requirement in [*filter(is_missing, wanted)] or wanted)]
+    )
 
 
 class MissingDriver(ConfigurationError):

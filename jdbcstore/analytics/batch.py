@@ -107,13 +107,13 @@ class MessageBatch:
         column = pa.nulls(len(self), pa.string())
         for number in np.unique(names.number[rows]).tolist():
             # Few destinations have many messages.
-            found = self.pieces(names.name, rows & (names.number == number)).dictionary_encode()
-            read = [_qualified_name(number, piece) for piece in found.dictionary.to_pylist()]
+            encoded = self.pieces(names.name, rows & (names.number == number)).dictionary_encode()
+            read = [_qualified_name(number, piece) for piece in encoded.dictionary.to_pylist()]
             for place, name in enumerate(read):
                 if isinstance(name, Malformed):
-                    self._problems_at(pc.equal(found.indices, place), name)
+                    self._problems_at(pc.equal(encoded.indices, place), name)
             texts = pa.array([None if isinstance(name, Malformed) else name for name in read], pa.string())
-            column = pc.coalesce(column, texts.take(found.indices))
+            column = pc.coalesce(column, texts.take(encoded.indices))
         return self.patched(column, lambda message: text_of(value(message)))
 
     def _problems_at(self, rows: pa.Array, error: Malformed) -> None:

@@ -105,8 +105,8 @@ def _body_text(batch: MessageBatch) -> pa.Array:
     plainly = texts & ~envelopes.compressed & (content.size >= 4) & (size == content.size - 4)
     inner = Spans(content.start + 4, np.where(plainly, content.size - 4, 0), plainly)
     rest = (texts & ~plainly) | ~batch.known
-    found = {row: for_spark(body) for row, body in batch.bodies({_TEXT}, rest)}  # type: ignore[arg-type]
-    return _filled(batch.texts(inner, plainly), rest, found)
+    bodies = {row: for_spark(body) for row, body in batch.bodies({_TEXT}, rest)}  # type: ignore[arg-type]
+    return _filled(batch.texts(inner, plainly), rest, bodies)
 
 
 def _body_bytes(batch: MessageBatch) -> pa.Array:
@@ -115,23 +115,23 @@ def _body_bytes(batch: MessageBatch) -> pa.Array:
     kinds = _is(batch, _BYTES, _OBJECT)
     plainly = kinds & content.present & ~envelopes.compressed
     rest = (kinds & ~plainly) | ~batch.known
-    found = dict(batch.bodies({_BYTES, _OBJECT}, rest))
-    return _filled(batch.pieces(content, plainly), rest, found)
+    bodies = dict(batch.bodies({_BYTES, _OBJECT}, rest))
+    return _filled(batch.pieces(content, plainly), rest, bodies)
 
 
-def _filled(column: pa.Array, rows: Any, found: dict[int, Any]) -> pa.Array:
+def _filled(column: pa.Array, rows: Any, bodies: dict[int, Any]) -> pa.Array:
     """Fill these rows of a column with the decoded values."""
     if not rows.any():
         return column
-    values = [found.get(row) for row in np.flatnonzero(rows).tolist()]
+    values = [bodies.get(row) for row in np.flatnonzero(rows).tolist()]
     return pc.replace_with_mask(column, pa.array(rows), pa.array(values, column.type))
 
 
 def _body_map(batch: MessageBatch) -> pa.Array:
     """Return the values of maps, as a JSON object, and of streams, as a JSON array."""
     rows = _is(batch, _MAP, _STREAM) | ~batch.known
-    found = {row: as_json(body) for row, body in batch.bodies({_MAP, _STREAM}, rows)}
-    return _filled(pa.nulls(len(batch), pa.string()), rows, found)
+    bodies = {row: as_json(body) for row, body in batch.bodies({_MAP, _STREAM}, rows)}
+    return _filled(pa.nulls(len(batch), pa.string()), rows, bodies)
 
 
 def _error(batch: MessageBatch) -> pa.Array:

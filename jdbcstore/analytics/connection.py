@@ -89,10 +89,10 @@ def stored_in(spark: SparkSession, where: Configuration) -> Iterator[StoredMessa
 
 def _has_journal(session: DatabaseSession) -> bool:
     """Return whether a journal may hold messages that are not in the tables, and log it."""
-    found = session.has_own_tables and bool(one(session, journal(session.tables))[0])
-    if found:
+    has_journal = session.has_own_tables and bool(one(session, journal(session.tables))[0])
+    if has_journal:
         log.warning("%s: %s", session.place, IN_JOURNAL)
-    return found
+    return has_journal
 
 
 def _reading(spark: SparkSession, session: DatabaseSession) -> JdbcReading:

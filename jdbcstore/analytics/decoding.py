@@ -59,8 +59,8 @@ def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     for given in batches:
         *names, question = given.schema.names
         batch, asked = MessageBatch(given.columns[-1]), question.split(",")
-        found = [_asked(batch, *each.split(".")) for each in asked]
-        yield pa.RecordBatch.from_arrays([*given.columns[:-1], *found], names=[*names, *asked])
+        columns = [_asked(batch, *each.split(".")) for each in asked]
+        yield pa.RecordBatch.from_arrays([*given.columns[:-1], *columns], names=[*names, *asked])
 
 
 def _asked(batch: MessageBatch, column: str, field: str = "", name: str = "") -> pa.Array:

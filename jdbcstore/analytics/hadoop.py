@@ -53,8 +53,8 @@ def footer(spark: SparkSession, url: str, columns: Sequence[str]) -> Footer:
             wanted = {*columns}
             for chunk in group.getColumns():
                 if (name := str(chunk.getPath().toDotString())) in wanted:
-                    found = chunk.getStatistics()
-                    ends = _value(found.genericGetMin()), _value(found.genericGetMax())
+                    statistics = chunk.getStatistics()
+                    ends = _value(statistics.genericGetMin()), _value(statistics.genericGetMax())
                     low, high = bounds.get(name, ends)
                     bounds[name] = min(low, ends[0]), max(high, ends[1])
                     wanted.remove(name)

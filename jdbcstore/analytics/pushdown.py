@@ -133,13 +133,13 @@ def of_postgresql(connection: Connection, tables: Tables) -> Meaning:
 
 def of_mysql(connection: Connection, tables: Tables) -> Meaning:
     """Describe MySQL: default collations ignore case and trailing blanks; newer servers have exact ones."""
-    found = connection.execute(
+    result = connection.execute(
         text(
             "SELECT collation_name FROM information_schema.collations WHERE collation_name IN :wanted"
         ).bindparams(bindparam("wanted", expanding=True)),
         {"wanted": _WITHOUT_PADDING},
     )
-    names = sorted(found.scalars())
+    names = sorted(result.scalars())
     types = connection.execute(
         text(
             "SELECT column_name, column_type FROM information_schema.columns"

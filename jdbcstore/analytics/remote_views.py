@@ -140,10 +140,10 @@ def explained() -> Iterator[None]:
         yield
     except PySparkException as error:
         first, *rest = str(error).strip().splitlines()
-        found = _SAID.findall("\n".join(rest))
-        if not found:
+        errors = _SAID.findall("\n".join(rest))
+        if not errors:
             raise QueryFailed(first) from error
-        name, said = found[-1]
+        name, said = errors[-1]
         if name == "ModuleNotFoundError":
             raise ConfigurationError(
                 f"the Python of Spark Connect's server or of its workers says: {said}; run pip install"

@@ -68,9 +68,9 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     if submitted:
         origin = "spark-submit"
     else:
-        found = find_java()
-        origin = f"Java {found.version} of {found.origin}"
-        os.environ["JAVA_HOME"] = str(make_shim(found))
+        java = find_java()
+        origin = f"Java {java.version} of {java.origin}"
+        os.environ["JAVA_HOME"] = str(make_shim(java))
         name_this_machine(os.environ)
     # Workers decode messages, so they must run this Python's version, by default this very Python.
     os.environ["PYSPARK_PYTHON"] = settings.get(PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable

@@ -146,7 +146,7 @@ def _identity_of_postgresql(connection: Connection, table: Table, schema: str) -
     # A standby has the identifier of its primary.
     allowed = connection.exec_driver_sql(_MAY_IDENTIFY).scalar()
     system = "(SELECT system_identifier FROM pg_catalog.pg_control_system())" if allowed else "''"
-    found = connection.execute(
+    result = connection.execute(
         text(
             "SELECT c.oid::bigint FROM pg_catalog.pg_class c"
             " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
@@ -158,7 +158,7 @@ def _identity_of_postgresql(connection: Connection, table: Table, schema: str) -
         f"SELECT pg_catalog.concat_ws(' ', {system}, pg_catalog.current_database(),"  # noqa: S608
         " n.nspname, c.relname, c.oid) FROM pg_catalog.pg_class c"
         " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-        f" WHERE c.oid = {found.scalar_one()}"
+        f" WHERE c.oid = {result.scalar_one()}"
     )
 
 
@@ -289,8 +289,8 @@ def jars_beside(given: Iterable[str]) -> list[Path]:
     ``given``: lists of jars, or of Maven coordinates, separated by commas.
     """
     names = [name.strip().rpartition("/")[2] for each in given for name in each.split(",")]
-    found = (find_jar(vendor) for vendor in VENDORS.values() if not _among(vendor, names))
-    return sorted({jar for jar in found if jar is not None})
+    jars = (find_jar(vendor) for vendor in VENDORS.values() if not _among(vendor, names))
+    return sorted({jar for jar in jars if jar is not None})
 
 
 def _among(vendor: Vendor, names: list[str]) -> bool:

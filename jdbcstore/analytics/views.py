@@ -241,8 +241,8 @@ def decoded_archive(files: DataFrame) -> DataFrame:
     Some headers are in the files; the rest is decoded from MSG by the queries that need it.
     """
     rows = files.withColumn("xid", F.lit(None).cast("string"))
-    found = [rows[c.name] if c in HEADERS else decoded(c, rows["msg"]) for c in COLUMNS]
-    return rows.select(*_columns(rows), rows["message_size"], *found, "time_ms", "date", "msg")
+    added = [rows[c.name] if c in HEADERS else decoded(c, rows["msg"]) for c in COLUMNS]
+    return rows.select(*_columns(rows), rows["message_size"], *added, "time_ms", "date", "msg")
 
 
 def _destinations(totals: DataFrame) -> DataFrame:

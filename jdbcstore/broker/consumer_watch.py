@@ -34,26 +34,26 @@ class ConsumerWatch:
 
     def look(self, consumers: Iterable[BaseSubscription], now: float) -> None:
         """Record the progress of each consumer."""
-        for one in consumers:
-            waiting = len(one.held) - len(one.lent)
-            settled = one.dispatched - waiting
-            seen = self._seen.get(one)
+        for consumer in consumers:
+            waiting = len(consumer.held) - len(consumer.lent)
+            settled = consumer.dispatched - waiting
+            seen = self._seen.get(consumer)
             if seen is None:
-                seen = self._seen[one] = _Seen(one.dispatched, settled, now, None)
-            elif (seen.dispatched, seen.settled) != (one.dispatched, settled):
+                seen = self._seen[consumer] = _Seen(consumer.dispatched, settled, now, None)
+            elif (seen.dispatched, seen.settled) != (consumer.dispatched, settled):
                 seen.changed = now
-            if not waiting or one.request.browser:
+            if not waiting or consumer.request.browser:
                 seen.unsettled = None
             elif seen.unsettled is None or seen.settled != settled:
                 seen.unsettled = now
-            seen.dispatched, seen.settled = one.dispatched, settled
+            seen.dispatched, seen.settled = consumer.dispatched, settled
 
-    def idle(self, one: BaseSubscription, now: float) -> float | None:
+    def idle(self, consumer: BaseSubscription, now: float) -> float | None:
         """Return the seconds without a delivery or an acknowledgement, to the precision of the checks."""
-        seen = self._seen.get(one)
+        seen = self._seen.get(consumer)
         return None if seen is None else max(now - seen.changed, 0.0)
 
-    def unsettled(self, one: BaseSubscription, now: float) -> float | None:
+    def unsettled(self, consumer: BaseSubscription, now: float) -> float | None:
         """Return the seconds for which it has held messages without settling any; None while it has none."""
-        seen = self._seen.get(one)
+        seen = self._seen.get(consumer)
         return None if seen is None or seen.unsettled is None else max(now - seen.unsettled, 0.0)

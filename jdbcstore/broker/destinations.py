@@ -74,7 +74,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         )
         self._declared: set[Destination] = set()
         """The declared destinations, which always exist."""
-        discarding = [one for one in options.plugins if isinstance(one, DiscardingDeadLettersConfig)]
+        discarding = [plugin for plugin in options.plugins if isinstance(plugin, DiscardingDeadLettersConfig)]
         self._dead_letters = DeadLetters(
             *(self._loop, moves, self.find, options.audited, resources.events),
             DiscardedDeadLetters(discarding),

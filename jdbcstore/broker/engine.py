@@ -128,7 +128,7 @@ class Engine:
         self.slow_consumers = SlowConsumers(loop, policies, lambda: self.destinations.subscriptions)
         """The slow consumers, which policies may close."""
         self._statistics = self._make_statistics()
-        self._has_policies = any(one is not None for one in (self._amend, tracing, self._statistics))
+        self._has_policies = any(part is not None for part in (self._amend, tracing, self._statistics))
         """Whether plug-ins must see each sent message."""
         self.large = LargeTransfers(loop, store.large_bodies) if isinstance(store, KeepsLargeBodies) else None
         """The bodies that the store keeps in pieces; None if the store does not support it."""

@@ -318,10 +318,10 @@ class PriorityLanes:
     def lane_of(self, entry: Entry) -> int:
         return entry.message.priority if len(self._lanes) > 1 else 0
 
-    def is_before(self, one: Entry, other: Entry) -> bool:
+    def is_before(self, entry: Entry, other: Entry) -> bool:
         """Return whether ``one`` is delivered first."""
-        lane, other_lane = self.lane_of(one), self.lane_of(other)
-        return lane > other_lane if lane != other_lane else one.sequence < other.sequence
+        lane, other_lane = self.lane_of(entry), self.lane_of(other)
+        return lane > other_lane if lane != other_lane else entry.sequence < other.sequence
 
     def append(self, entry: Entry) -> None:
         """Add an entry at the end of its lane."""

@@ -78,7 +78,7 @@ class EventLog:
     def acknowledged(self, request: SubscriptionRequest, deliveries: Sequence[Delivery]) -> None:
         """Log acknowledged messages."""
         if self._consumers:
-            ids = ", ".join(str(one.message.message_id) for one in deliveries)
+            ids = ", ".join(str(delivery.message.message_id) for delivery in deliveries)
             log.info("acknowledged: %s by %s", ids, request.client_id or request.connection_id)
 
     def transaction(self, transaction: BrokerTransaction, connection_id: str) -> BrokerTransaction:

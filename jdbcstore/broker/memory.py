@@ -295,7 +295,7 @@ class FlowControl:
 
     def drop(self, connection_id: str) -> None:
         """Cancel the blocked sends of a closed connection."""
-        for blocked in [one for one in self._blocked if one.connection_id == connection_id]:
+        for blocked in [send for send in self._blocked if send.connection_id == connection_id]:
             self._blocked.remove(blocked)
             blocked.is_dropped = True
             blocked.promise.cancel()
@@ -306,7 +306,7 @@ class FlowControl:
 
         It is cancelled if the sends are dropped.
         """
-        last = next((one for one in reversed(self._blocked) if one.connection_id == connection_id), None)
+        last = next((send for send in reversed(self._blocked) if send.connection_id == connection_id), None)
         if last is None:
             return None
         passed: Future[None] = self._loop.create_future()

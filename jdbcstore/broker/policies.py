@@ -29,7 +29,9 @@ class Policies:
             make_query(entry.subscription_recovery_policy)  # which must exist
         own = self._default.slow_consumer_strategy
         strategies = [entry.slow_consumer_strategy for entry in entries]
-        self.slow_consumer_strategies = tuple(one for one in (own, *strategies) if one is not None)
+        self.slow_consumer_strategies = tuple(
+            strategy for strategy in (own, *strategies) if strategy is not None
+        )
         """The strategies of all entries for slow consumers."""
 
     def of(self, destination: Destination) -> PolicyEntry:

@@ -169,10 +169,10 @@ class _Remembered:
         """By name: the hash, the verified entry, and the expiry time."""
 
     def has(self, name: str, password: str, entry: UserEntry) -> bool:
-        found = self._logins.get(name)
-        if found is None:
+        login = self._logins.get(name)
+        if login is None:
             return False
-        known, verified_with, until = found
+        known, verified_with, until = login
         if verified_with != entry or self._clock.monotonic() >= until:
             self._logins.pop(name, None)
             return False
@@ -230,8 +230,8 @@ class UsersFile(Security):
 
         users = await asyncio.get_running_loop().run_in_executor(self._reader, read)
         return [
-            KnownUser(name=name, role=one.role, read=_texts(one.read), write=_texts(one.write))
-            for name, one in sorted(users.items())
+            KnownUser(name=name, role=user.role, read=_texts(user.read), write=_texts(user.write))
+            for name, user in sorted(users.items())
         ]
 
     def close(self) -> None:
@@ -309,17 +309,17 @@ class PluginSecurity(Security):
         return [
             KnownUser(
                 name=name,
-                role=self._role(one),
-                read=_texts(one.read or _granted(one, lambda setting: setting.read)),
-                write=_texts(one.write or _granted(one, lambda setting: setting.write)),
-                create=_texts(one.create or _granted(one, lambda setting: setting.create)),
+                role=self._role(user),
+                read=_texts(user.read or _granted(user, lambda setting: setting.read)),
+                write=_texts(user.write or _granted(user, lambda setting: setting.write)),
+                create=_texts(user.create or _granted(user, lambda setting: setting.create)),
             )
-            for name, one in sorted(plugins.users.items())
+            for name, user in sorted(plugins.users.items())
         ]
 
     def _role(self, user: PluginUser) -> str | None:
-        found = [self._roles[group] for group in user.groups if group in self._roles]
-        return max(found, key=ROLES.index, default=None)
+        roles = [self._roles[group] for group in user.groups if group in self._roles]
+        return max(roles, key=ROLES.index, default=None)
 
     def close(self) -> None:
         self._reader.shutdown(wait=False, cancel_futures=True)

@@ -99,7 +99,9 @@ class SlowConsumers:
         self._rates = _Rates()
         self._slow: dict[BaseSubscription, _Slow] = {}
         self._timer: TimerHandle | None = None
-        self._period = min((one.check_period for one in policies.slow_consumer_strategies), default=0.0)
+        self._period = min(
+            (strategy.check_period for strategy in policies.slow_consumer_strategies), default=0.0
+        )
 
     def start(self) -> None:
         """Start checking, if any policy has a strategy."""

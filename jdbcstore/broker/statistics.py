@@ -111,7 +111,11 @@ class StatisticsAnswers:
         if not name:
             return
         pattern = DestinationPattern(Destination(asked.kind, name))
-        held = Counter(entry.destination for one in self._destinations.subscriptions for entry in one.held)
+        held = Counter(
+            entry.destination
+            for subscription in self._destinations.subscriptions
+            for entry in subscription.held
+        )
         for destination in [*self._destinations.values()]:
             own = destination.destination
             if not pattern.matches(own):
@@ -157,7 +161,7 @@ class StatisticsAnswers:
         }
         stored, files = self._resources.stored, self._resources.files
         return {
-            **_counted(total, size, sum(len(one.held) for one in subscriptions)),
+            **_counted(total, size, sum(len(subscription.held) for subscription in subscriptions)),
             **_memory(self._resources.memory),
             **_memory(stored, "store"),
             **_memory(files, "temp"),
@@ -169,8 +173,8 @@ class StatisticsAnswers:
         }
 
     def _of_subscriptions(self) -> Iterator[Values]:
-        for number, one in enumerate(self._destinations.subscriptions, 1):
-            yield _of_subscription(one, number)
+        for number, subscription in enumerate(self._destinations.subscriptions, 1):
+            yield _of_subscription(subscription, number)
 
 
 def _of_subscription(subscription: BaseSubscription, number: int) -> Values:

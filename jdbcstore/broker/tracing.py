@@ -45,7 +45,7 @@ class Tracing:
         self, name: str, deliveries: Sequence[Delivery], request: SubscriptionRequest, done: Future[None]
     ) -> Future[None]:
         """Make the spans of messages that are being acknowledged or rejected, until ``done``."""
-        spans = [_begin(name, "settle", one, request) for one in deliveries]
+        spans = [_begin(name, "settle", delivery, request) for delivery in deliveries]
         done.add_done_callback(partial(_end, spans))
         return done
 
@@ -99,7 +99,7 @@ class _TracedTransaction:
     def acknowledge(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None:
         self._transaction.acknowledge(subscription, deliveries)
         request = subscription.request
-        self._spans += [_begin("acknowledge", "settle", one, request) for one in deliveries]
+        self._spans += [_begin("acknowledge", "settle", delivery, request) for delivery in deliveries]
 
     def commit(self) -> Future[None]:
         done = self._transaction.commit()

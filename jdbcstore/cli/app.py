@@ -103,10 +103,10 @@ class Group(click.Group):
         return [*self.commands]
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        found = self.commands.get(name)
-        if isinstance(found, _Deferred):
-            found = self.commands[name] = found.load()
-        return found
+        command = self.commands.get(name)
+        if isinstance(command, _Deferred):
+            command = self.commands[name] = command.load()
+        return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [
@@ -209,13 +209,13 @@ def completion(shell: str) -> None:
 def help_(context: click.Context, names: tuple[str, ...]) -> None:
     """Show the help of a command: "jdbcstore help send" is "jdbcstore send --help"."""
     root = context.find_root()
-    found: click.Command = root.command
+    command: click.Command = root.command
     for name in names:
-        inner = found.get_command(root, name) if isinstance(found, click.Group) else None
+        inner = command.get_command(root, name) if isinstance(command, click.Group) else None
         if inner is None:
             raise click.UsageError(f"there is no command {' '.join(names)!r}", root)
-        found = inner
-    write_line(found.get_help(click.Context(found, info_name=" ".join(("jdbcstore", *names)))))
+        command = inner
+    write_line(command.get_help(click.Context(command, info_name=" ".join(("jdbcstore", *names)))))
 
 
 def main(arguments: list[str] | None = None) -> int:

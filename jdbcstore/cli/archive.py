@@ -22,10 +22,10 @@ _folder = click.argument("folder", metavar="FOLDER", type=FOLDER)
 
 
 def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h|d)", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h|d)", text)
+    if match is None:
         raise ValueError(f"{text!r} is not an age; write 90s, 15min, 12h or 30d")
-    return float(found[1]) * _UNITS[found[2]]
+    return float(match[1]) * _UNITS[match[2]]
 
 
 @click.command(cls=CliCommand)

@@ -165,14 +165,14 @@ def _consume_there(
     """Make the broker hold the messages until they are printed."""
     reader, damaged = _Reader(printer, count), set[str]()
     while reader.shown < count:
-        found = take(min(count - reader.shown, _PAGE))
-        reader.print_facts([{**found, "damaged": {*found["damaged"]} - damaged}])
-        damaged |= {*found["damaged"]}
-        if found["token"] is None:
+        facts = take(min(count - reader.shown, _PAGE))
+        reader.print_facts([{**facts, "damaged": {*facts["damaged"]} - damaged}])
+        damaged |= {*facts["damaged"]}
+        if facts["token"] is None:
             break
         # A message may be removed only once it has left this process.
         sys.stdout.flush()
-        broker.call("acknowledge", found["token"])
+        broker.call("acknowledge", facts["token"])
     if not reader.shown and not reader.count:
         note(f"no messages in {destination}")
         return ExitCode.NOT_FOUND
@@ -217,10 +217,10 @@ class _Reader(CorruptMessages):
     def print(self, pages: Iterable[Page]) -> Iterator[list[Message]]:
         """Yield the messages of each page once they are printed."""
         for page in pages:
-            found = self._read(page)[: None if self._limit is None else self._limit - self.shown]
-            self._printer([facts for _, facts in found])
-            self.shown += len(found)
-            yield [message for message, _ in found]
+            entries = self._read(page)[: None if self._limit is None else self._limit - self.shown]
+            self._printer([facts for _, facts in entries])
+            self.shown += len(entries)
+            yield [message for message, _ in entries]
             if self.shown == self._limit:
                 return
 
@@ -230,18 +230,18 @@ class _Reader(CorruptMessages):
             self.report(*page["damaged"])
             room = None if self._limit is None else self._limit - self.shown
             # These commands do not show the original destination.
-            found = [
-                {k: v for k, v in one.items() if k != "original_destination"}
-                for one in page["messages"][:room]
+            facts = [
+                {k: v for k, v in facts.items() if k != "original_destination"}
+                for facts in page["messages"][:room]
             ]
-            self._printer(found)
-            self.shown += len(found)
+            self._printer(facts)
+            self.shown += len(facts)
             if self.shown == self._limit:
                 return
 
     def _read(self, page: Page) -> list[tuple[Message, Facts]]:
         self.report(*page.corrupt)
-        found = []
+        entries = []
         now_ms = time.time_ns() // 1_000_000
         for message in page:
             if self._skip_expired and 0 < message.expiration_ms <= now_ms:
@@ -249,7 +249,7 @@ class _Reader(CorruptMessages):
                 continue
             try:
                 if self._selector is None or self._selector.matches(message):
-                    found.append((message, facts_of(message)))
+                    entries.append((message, facts_of(message)))
             except CorruptMessage as error:
                 self.report(error)
-        return found
+        return entries

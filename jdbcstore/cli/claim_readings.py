@@ -33,42 +33,44 @@ class ClaimReading:
     @property
     def summary(self) -> tuple[str, ...]:
         """The lines above the tables."""
-        found = self.numbers
-        more = f", and {found.more_queues} not shown" if found.more_queues else ""
-        left = f"  claims of dead workers {found.left}" if found.left else ""
-        claims = sum(one.claimed for one in found.queues)
+        numbers = self.numbers
+        more = f", and {numbers.more_queues} not shown" if numbers.more_queues else ""
+        left = f"  claims of dead workers {numbers.left}" if numbers.left else ""
+        claims = sum(queue.claimed for queue in numbers.queues)
         rates = f"added/s {rate(self.added_per_second)}  removed/s {rate(self.removed_per_second)}"
         return (
-            f"{counted(len(found.queues), 'queue')}{more}  {counted(found.running, 'worker')}{left}",
+            f"{counted(len(numbers.queues), 'queue')}{more}  {counted(numbers.running, 'worker')}{left}",
             f"claims {claims}  {rates}",
         )
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of the queues, each with its keys below."""
         rows = []
-        for one in self.numbers.queues:
-            cells = [*claim_cells(one)]
-            rows.append((*cells[:5], signed(self.changes.get((one.queue,))), *cells[5:]))
-            for key in one.keys:
+        for queue in self.numbers.queues:
+            cells = [*claim_cells(queue)]
+            rows.append((*cells[:5], signed(self.changes.get((queue.queue,))), *cells[5:]))
+            for key in queue.keys:
                 cells = [*key_cells(key)]
-                rows.append((*cells[:5], signed(self.changes.get((one.queue, key.key))), *cells[5:]))
-            if one.has_more_keys:
+                rows.append((*cells[:5], signed(self.changes.get((queue.queue, key.key))), *cells[5:]))
+            if queue.has_more_keys:
                 rows.append(("  more keys", *[""] * (len(QUEUE_TITLES) - 1)))
         return rows
 
     def facts(self) -> dict[str, Any]:
         """Return the reading as JSON values."""
         return {
-            "queues": [self._with_changes(one) for one in claim_facts(self.numbers)],
+            "queues": [self._with_changes(facts) for facts in claim_facts(self.numbers)],
             "more_queues": self.numbers.more_queues,
-            "workers": [asdict(one) for one in self.numbers.workers],
+            "workers": [asdict(worker) for worker in self.numbers.workers],
             "added_per_second": self.added_per_second,
             "removed_per_second": self.removed_per_second,
         }
 
     def _with_changes(self, queue: dict[str, Any]) -> dict[str, Any]:
         name = queue["queue"]
-        keys = [{**one, "change_per_second": self.changes.get((name, one["key"]))} for one in queue["keys"]]
+        keys = [
+            {**facts, "change_per_second": self.changes.get((name, facts["key"]))} for facts in queue["keys"]
+        ]
         return {**queue, "keys": keys, "change_per_second": self.changes.get((name,))}
 
 
@@ -108,26 +110,30 @@ class ClaimReadings:
 
         :raises StoreUnavailable: the database does not answer
         """
-        found, last_id = self._read()
-        sizes = {one.queue: _size(one) for one in found.queues if not one.has_more}
+        numbers, last_id = self._read()
+        sizes = {queue.queue: _size(queue) for queue in numbers.queues if not queue.has_more}
         counts: dict[tuple[str, ...], int] = {("change", queue): size for queue, size in sizes.items()}
-        for one in found.queues:
-            counts |= {("change", one.queue, key.key): _size(key) for key in one.keys if not key.has_more}
-        if len(sizes) == len(found.queues) and not found.more_queues:
+        for numbers_of_queue in numbers.queues:
+            counts |= {
+                ("change", numbers_of_queue.queue, key.key): _size(key)
+                for key in numbers_of_queue.keys
+                if not key.has_more
+            }
+        if len(sizes) == len(numbers.queues) and not numbers.more_queues:
             counts["size",] = sum(sizes.values())
         if last_id is not None:
             counts["added",] = last_id
         rates = self._rates.since(self._clock.monotonic(), counts)
         added, growth = rates.get(("added",)), rates.get(("size",))
-        shown = [one for one in found.queues if self._text in one.queue.lower()]
-        shown.sort(key=lambda one: (-_size(one), one.queue))
+        shown = [queue for queue in numbers.queues if self._text in queue.queue.lower()]
+        shown.sort(key=lambda queue: (-_size(queue), queue.queue))
         return ClaimReading(
-            numbers=SharedNumbers(shown[: self._limit], found.workers, found.more_queues),
+            numbers=SharedNumbers(shown[: self._limit], numbers.workers, numbers.more_queues),
             changes={of[1:]: change for of, change in rates.items() if of[0] == "change"},
             added_per_second=added,
             removed_per_second=None if added is None or growth is None else max(0.0, added - growth),
         )
 
 
-def _size(one: ClaimNumbers | KeyNumbers) -> int:
-    return one.free + one.claimed + one.delayed
+def _size(numbers: ClaimNumbers | KeyNumbers) -> int:
+    return numbers.free + numbers.claimed + numbers.delayed

@@ -71,7 +71,7 @@ class ClaimsTop(LiveView):
         state.update("")
         self.query_one("#summary", Static).update(Text("\n".join(reading.summary)))
         self._fill("#queues", reading.rows())
-        self._fill("#workers", [worker_cells(one) for one in reading.numbers.workers])
+        self._fill("#workers", [worker_cells(worker) for worker in reading.numbers.workers])
 
     def _fill(self, name: str, rows: Sequence[tuple[str, ...]]) -> None:
         """Show rows, the cursor where it was."""

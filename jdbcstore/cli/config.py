@@ -36,7 +36,7 @@ def show(settings: Settings) -> None:
     print_table(
         "Options",
         ("option", "value", "source"),
-        [(one["option"], _text(one["value"]), one["source"]) for one in options],
+        [(option["option"], _text(option["value"]), option["source"]) for option in options],
     )
     if configuration.notes:
         write_line("\nNotes")

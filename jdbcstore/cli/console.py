@@ -107,8 +107,8 @@ async def _serve(settings: Settings, parts: dict[str, Any], address: Address) ->
     for number in _SIGNALS:
         loop.add_signal_handler(number, stopping.set)
     server = HealthServer(address, lambda: None, parts)
-    found = await server.start()
-    url = f"http://{found}/console"
+    at = await server.start()
+    url = f"http://{at}/console"
     settings.print({"state": "ready", "url": url}, f"ready console={url}")
     sys.stdout.flush()
     try:

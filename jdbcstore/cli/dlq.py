@@ -50,10 +50,12 @@ class DeadLetterSelection(CorruptMessages):
 
         strategies = [
             SharedDeadLetterStrategy(),
-            *(one.dead_letter_strategy for one in configuration.policies),
+            *(policy.dead_letter_strategy for policy in configuration.policies),
         ]
         return [*self.queues] or [
-            one for one in existing if any(is_dead_letter_queue(strategy, one) for strategy in strategies)
+            queue
+            for queue in existing
+            if any(is_dead_letter_queue(strategy, queue) for strategy in strategies)
         ]
 
     def read(self, store: Store, queue: Destination) -> Iterator[Message]:
@@ -113,16 +115,16 @@ def list_(settings: Settings, /, **given: Any) -> int:
     broker = settings.broker_to_read()
     if broker is not None:
         queues = dead.chosen(_queues(broker), configuration)
-        _list(settings, dead, (one for queue in queues for one in _read_there(broker, dead, queue)))
+        _list(settings, dead, (facts for queue in queues for facts in _read_there(broker, dead, queue)))
         return dead.exit_code
     with settings.open(read_only=True) as store:
         queues = dead.chosen_in(store, configuration)
-        _list(settings, dead, (one for queue in queues for one in _read_here(store, dead, queue)))
+        _list(settings, dead, (facts for queue in queues for facts in _read_here(store, dead, queue)))
     return dead.exit_code
 
 
-def _list(settings: Settings, dead: DeadLetterSelection, found: Iterator[Facts]) -> None:
-    chosen = itertools.islice(found, dead.limit)
+def _list(settings: Settings, dead: DeadLetterSelection, facts: Iterator[Facts]) -> None:
+    chosen = itertools.islice(facts, dead.limit)
     columns = ("queue", "message id", "from", "time", "cause")
     settings.print_each(chosen, lambda: print_table("Dead letters", columns, [*map(_row, chosen)]))
 
@@ -275,7 +277,7 @@ def _move(dead: DeadLetterSelection, store: Store, queue: Destination, batch: li
                 _of(transaction, queue).acknowledge(*known)
     except (CorruptMessage, LargeBodyMissing) as error:
         if len(known) > 1:  # the other messages are moved without it
-            return sum(_move(dead, store, queue, [one]) for one in known)
+            return sum(_move(dead, store, queue, [message]) for message in known)
         dead.report(str(error))
         return 0
     return len(known)

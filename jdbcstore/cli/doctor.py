@@ -51,7 +51,7 @@ def doctor(settings: Settings, report: Path | None) -> int:
             health = examine_health(configuration)
         except StoreError as failure:
             note(f"the state of the database could not be read: {failure}")
-    if sick := [one for _, diagnoses in streams for one in diagnoses]:
+    if sick := [diagnosis for _, diagnoses in streams for diagnosis in diagnoses]:
         known = Checkup({}) if health is None else health
         health = Checkup.of(known.figures, [*known.diagnoses, *sick], known.server, known.survives)
     if report is not None:
@@ -87,16 +87,16 @@ def _health_facts(health: Checkup) -> Iterator[dict[str, Any]]:
         "server": server,
         "survives": health.survives,
     }
-    for one in health.diagnoses:
-        yield {"group": "Health", **asdict(one)}
+    for diagnosis in health.diagnoses:
+        yield {"group": "Health", **asdict(diagnosis)}
 
 
 def _print_health(health: Checkup) -> None:
     """Print the problems of a database."""
-    for one in health.diagnoses:
+    for diagnosis in health.diagnoses:
         write_line("")
-        write_line(printable(f"{one.severity}: {one.name}"))
-        for what, text in (("", one.text), ("cause: ", one.cause), ("cure:  ", one.cure)):
+        write_line(printable(f"{diagnosis.severity}: {diagnosis.name}"))
+        for what, text in (("", diagnosis.text), ("cause: ", diagnosis.cause), ("cure:  ", diagnosis.cure)):
             if text is not None:
                 write_line(f"  {what}{printable(text)}")
 

@@ -70,10 +70,10 @@ def engine_of(
             raise click.UsageError("DuckDB does not read archives; omit --archive, or --engine")
         from jdbcstore.analytics import duck
 
-        with duck.connect(where) as found:
-            if found.has_journal:
+        with duck.connect(where) as connection:
+            if connection.has_journal:
                 note(IN_JOURNAL)
-            yield _Duck(found)
+            yield _Duck(connection)
     else:
         with spark_views(where, spark, archives) as views:
             yield _Spark(views)

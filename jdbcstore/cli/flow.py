@@ -23,10 +23,10 @@ _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
 def _per_second(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)/(s|min|h|d)", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)/(s|min|h|d)", text)
+    if match is None:
         raise ValueError(f"{text!r} is not a rate; write 10/s, 100/min, 5000/h or 1/d")
-    return float(found[1]) / _UNITS[found[2]]
+    return float(match[1]) / _UNITS[match[2]]
 
 
 _queue = click.argument("queue", metavar="QUEUE", type=TARGET)
@@ -57,10 +57,13 @@ def flow() -> None:
 def list_(settings: Settings) -> None:
     """List the queues that are paused or limited."""
     with open_claims(settings, _NAME) as claims:
-        found = [{"queue": name, **asdict(one)} for name, one in sorted(claims.flow().items())]
+        facts = [
+            {"queue": name, **asdict(settings_of_queue)}
+            for name, settings_of_queue in sorted(claims.flow().items())
+        ]
     columns = ("queue", "paused", "claims", "rate/s", "burst", "keys", "claims/key", "rate/key", "burst/key")
-    rows = [tuple(map(cell, one.values())) for one in found]
-    settings.print_each(found, lambda: print_table("Queues", columns, rows, right=columns[2:]))
+    rows = [tuple(map(cell, row.values())) for row in facts]
+    settings.print_each(facts, lambda: print_table("Queues", columns, rows, right=columns[2:]))
 
 
 _key = click.option(
@@ -75,9 +78,9 @@ _key = click.option(
 def pause(settings: Settings, queue: Destination, key: str | None) -> None:
     """Pause QUEUE. Messages that are already claimed stay claimed."""
     if key is None:
-        _change(settings, queue, lambda found: found.pause())
+        _change(settings, queue, lambda flow: flow.pause())
     else:
-        _change_key(settings, queue, key, lambda found: found.pause_key(key), paused=True)
+        _change_key(settings, queue, key, lambda flow: flow.pause_key(key), paused=True)
 
 
 @flow.command(cls=CliCommand)
@@ -87,9 +90,9 @@ def pause(settings: Settings, queue: Destination, key: str | None) -> None:
 def resume(settings: Settings, queue: Destination, key: str | None) -> None:
     """Resume QUEUE, within its limits."""
     if key is None:
-        _change(settings, queue, lambda found: found.resume())
+        _change(settings, queue, lambda flow: flow.resume())
     else:
-        _change_key(settings, queue, key, lambda found: found.resume_key(key), paused=False)
+        _change_key(settings, queue, key, lambda flow: flow.resume_key(key), paused=False)
 
 
 @flow.command(cls=CliCommand)
@@ -103,7 +106,7 @@ def limit(
     settings: Settings, queue: Destination, claims: int | None, rate: float | None, burst: int | None
 ) -> None:
     """Set all limits of QUEUE. Limits that you omit are removed."""
-    _change(settings, queue, lambda found: found.limit(claims=claims, rate=rate, burst=burst))
+    _change(settings, queue, lambda flow: flow.limit(claims=claims, rate=rate, burst=burst))
 
 
 @flow.command(cls=CliCommand)
@@ -116,7 +119,7 @@ def limit(
 @click.pass_obj
 def share(settings: Settings, /, queue: Destination, **options: Any) -> None:
     """Share QUEUE fairly between the keys of its messages."""
-    _change(settings, queue, lambda found: found.share(**options))
+    _change(settings, queue, lambda flow: flow.share(**options))
 
 
 @flow.command(cls=CliCommand)
@@ -124,7 +127,7 @@ def share(settings: Settings, /, queue: Destination, **options: Any) -> None:
 @click.pass_obj
 def unshare(settings: Settings, queue: Destination) -> None:
     """Ignore the keys of the messages of QUEUE."""
-    _change(settings, queue, lambda found: found.unshare())
+    _change(settings, queue, lambda flow: flow.unshare())
 
 
 @flow.command(cls=CliCommand)
@@ -139,7 +142,7 @@ def unshare(settings: Settings, queue: Destination) -> None:
 @click.pass_obj
 def key(settings: Settings, /, queue: Destination, key: str, **options: Any) -> None:
     """Configure KEY of QUEUE. Options that you omit return to their defaults."""
-    _change_key(settings, queue, key, lambda found: found.set_key(key, **options), **options)
+    _change_key(settings, queue, key, lambda flow: flow.set_key(key, **options), **options)
 
 
 @flow.command(cls=CliCommand)
@@ -168,9 +171,9 @@ def release(settings: Settings, worker: str) -> None:
 
 def _change(settings: Settings, queue: Destination, change: Callable[[QueueFlow], None]) -> None:
     with open_claims(settings, _NAME) as claims:
-        found = claims.queue(queue).flow
-        change(found)
-        now = found.settings()
+        flow = claims.queue(queue).flow
+        change(flow)
+        now = flow.settings()
     settings.print({"queue": queue.name, **asdict(now)}, f"{queue.name}: {_in_words(now)}")
 
 

@@ -46,22 +46,22 @@ def import_(settings: Settings, source: str, dry_run: bool, keep: Path | None) -
     with ExitStack() as stack:
         kept = None if keep is None else stack.enter_context(KeptRecords(keep))
         reading = stack.enter_context(progress("reading the logs"))
-        found = stack.enter_context(open_source(source, reading, Findings(kept=kept)))
-        counts, total = found.counts(), found.message_count()
+        opened = stack.enter_context(open_source(source, reading, Findings(kept=kept)))
+        counts, total = opened.counts(), opened.message_count()
         if dry_run:
             with progress("reading the messages", total) as done:
-                read = sum(_counted(page, done) for page in found.messages())
-            return _finish(settings, found, counts, read, None)
+                read = sum(_counted(page, done) for page in opened.messages())
+            return _finish(settings, opened, counts, read, None)
         configuration = settings.configuration()
         make_default_folder(configuration)
         configuration = with_locker(configuration)
         if isinstance(configuration.locker, SharedFileLockerConfig):
             # ActiveMQ has its files and its lock in the directory of an activemq.xml.
             directory = configuration.locker.directory or settings.database().lock_directory
-            found.release_lock(Path(directory or "", LOCK_FILE))
+            opened.release_lock(Path(directory or "", LOCK_FILE))
         with advising_on_master(), progress("importing and comparing", 2 * total) as done:
-            copied = transfer.copy_rows(found, configuration, done)
-        return _finish(settings, found, counts, copied.comparison.left.messages, copied)
+            copied = transfer.copy_rows(opened, configuration, done)
+        return _finish(settings, opened, counts, copied.comparison.left.messages, copied)
 
 
 def _counted(page: Sequence[object], done: Any) -> int:
@@ -101,8 +101,14 @@ def _finish(
 def _print(source: Source, counts: list[Count], messages: int, copied: transfer.Copied | None) -> None:
     columns = ("destination", "messages", "bytes", "prepared", "subscriptions")
     rows: list[tuple[str, ...]] = [
-        (str(one.destination), str(one.messages), size(one.size), str(one.in_doubt), str(one.subscriptions))
-        for one in counts
+        (
+            str(count.destination),
+            str(count.messages),
+            size(count.size),
+            str(count.in_doubt),
+            str(count.subscriptions),
+        )
+        for count in counts
     ]
     print_table("", columns, rows, right=columns[1:])
     facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in source.facts().items())

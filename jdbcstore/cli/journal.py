@@ -100,12 +100,12 @@ class JournalFolder:
                     "if they lost it, run jdbcstore journal adopt to continue with the database alone"
                 )
             folder = Path(configuration.journal.directory)
-        found = cls(folder, _backing_store(configuration, folder))
+        place = cls(folder, _backing_store(configuration, folder))
         if ask_database and folder.is_dir():
-            found = found.asked()
-        if not folder.is_dir() or not (segments(folder) or found.known):
+            place = place.asked()
+        if not folder.is_dir() or not (segments(folder) or place.known):
             raise click.UsageError(f"there is no journal in {folder}")
-        return found
+        return place
 
     def asked(self) -> JournalFolder:
         """Return a copy with the current state of the database; note it if the database is not reachable."""
@@ -139,17 +139,17 @@ class JournalFolder:
         paths = {file.number: file.path for file in files if not file.kept}
         for file in files:
             if file.kept:
-                for found in records_of(file):
-                    yield found, file.path
-        for found in records(self.directory, self.known):
-            yield found, paths.get(found.segment, self.directory)
+                for record in records_of(file):
+                    yield record, file.path
+        for record in records(self.directory, self.known):
+            yield record, paths.get(record.segment, self.directory)
 
 
 def _backing_store(configuration: Configuration, folder: Path) -> Configuration | None:
-    for one in with_journals(configuration):
-        directory = Path(one.journal.directory).resolve() if one.journal else None
+    for store in with_journals(configuration):
+        directory = Path(store.journal.directory).resolve() if store.journal else None
         if directory == folder.resolve():
-            return _with_database(one)
+            return _with_database(store)
     return None
 
 
@@ -175,7 +175,7 @@ def check(settings: Settings, folder: Path | None) -> int:
         # Check again: a writer may have moved on between reading the files and the database.
         place = place.asked()
         checked, lost = _check(place)
-    damage = [one for one in lost if not one.torn]
+    damage = [damage for damage in lost if not damage.torn]
     refusal = None if damage else place.refusal() and place.refusal()
     refused_count = len(Refused(place.directory).every())
     if settings.json:
@@ -183,10 +183,10 @@ def check(settings: Settings, folder: Path | None) -> int:
         write_json(
             {
                 "directory": str(place.directory),
-                "records": sum(one.records for one in checked if not one.file.kept),
+                "records": sum(file.records for file in checked if not file.file.kept),
                 "sound": not damage and refusal is None,
-                "torn": next((damage_facts(one) for one in lost if one.torn), None),
-                "damage": [damage_facts(one) for one in damage],
+                "torn": next((damage_facts(damage) for damage in lost if damage.torn), None),
+                "damage": [damage_facts(part) for part in damage],
                 "refusal": None if refusal is None else str(refusal),
                 **({"refused_messages": refused_count} if refused_count else {}),
             }
@@ -251,11 +251,11 @@ def _read_stream(
     """Return the readable part of a stream, the reason if that is not all, and its first record."""
     facts, begins = {"records": 0}, 0
     try:
-        with stream_contents(journal, ignore_missing=ignore_missing) as found:
-            if not found.journal:
+        with stream_contents(journal, ignore_missing=ignore_missing) as stream:
+            if not stream.journal:
                 raise click.UsageError(f"there is no journal in {journal.place}")
-            begins = found.first_number
-            for record in found.records(begins - 1, ignore_missing=ignore_missing):
+            begins = stream.first_number
+            for record in stream.records(begins - 1, ignore_missing=ignore_missing):
                 facts = {
                     "records": facts["records"] + 1,
                     "first_record": facts.get("first_record", record.number),
@@ -267,8 +267,8 @@ def _read_stream(
 
 
 def _dump_stream(settings: Settings, configuration: Configuration) -> int:
-    with contents(configuration.journal or JournalConfig()) as found:
-        for record in found.records(found.first_number - 1):
+    with contents(configuration.journal or JournalConfig()) as stream:
+        for record in stream.records(stream.first_number - 1):
             facts = record_facts(record)
             settings.print(facts, printable(record_line(facts)))
     return ExitCode.DONE
@@ -279,13 +279,13 @@ def _check(place: JournalFolder) -> tuple[list[CheckedFile], list[Damage]]:
     files = {file.path: CheckedFile(file) for file in segments(place.directory)}
     lost: list[Damage] = []
     with progress(f"checking {place.directory}", len(files)) as done:
-        for found, path in place.contents([one.file for one in files.values()]):
+        for record, path in place.contents([file.file for file in files.values()]):
             if path in files:
                 if not files[path].records and not files[path].damages:
                     done(1)
-                files[path].add(found)
-            if isinstance(found, Damage):
-                lost.append(found)
+                files[path].add(record)
+            if isinstance(record, Damage):
+                lost.append(record)
     return [*files.values()], lost
 
 
@@ -303,13 +303,13 @@ def dump(settings: Settings, folder: Path | None, kept: bool) -> int:
     place = JournalFolder.find(settings, folder)
     files = [file for file in segments(place.directory) if kept or not file.kept]
     code = ExitCode.DONE
-    for found, _ in place.contents(files):
-        if isinstance(found, Damage):
-            note(damage_sentence(found))
-            code = code if found.torn else ExitCode.FAILED
+    for record, _ in place.contents(files):
+        if isinstance(record, Damage):
+            note(damage_sentence(record))
+            code = code if record.torn else ExitCode.FAILED
             continue
         try:
-            facts = record_facts(found)
+            facts = record_facts(record)
         except CorruptJournal as error:
             note(str(error))
             code = ExitCode.FAILED
@@ -341,12 +341,12 @@ def repair(settings: Settings, folder: Path | None, cut: bool) -> int:
     facts: dict[str, Any] = {
         "directory": str(directory),
         "records": done.records,
-        "damage": [damage_facts(one) for one in done.damages],
+        "damage": [damage_facts(damage) for damage in done.damages],
         "cut_off": None,
         "copies": copies,
         "refusal": None if refusal is None else str(refusal),
     }
-    lines = [damage_sentence(one) for one in done.damages]
+    lines = [damage_sentence(damage) for damage in done.damages]
     if discarded:
         first, last = discarded[0], discarded[-1]
         facts["cut_off"] = {"records": len(discarded), "first": first, "last": last}
@@ -369,7 +369,7 @@ def repair(settings: Settings, folder: Path | None, cut: bool) -> int:
 
 
 def _numbers(directory: Path) -> set[int]:
-    return {found.number for found in records(directory) if isinstance(found, Record)}
+    return {record.number for record in records(directory) if isinstance(record, Record)}
 
 
 @journal.command(cls=CliCommand)
@@ -389,18 +389,25 @@ def members(settings: Settings) -> None:
         )
     from jdbcstore.journal.stream.members import group
 
-    found = group(configuration.journal)
+    members = group(configuration.journal)
     facts = [
-        {"node": one.node, "role": one.role, "applied": one.applied, "lag": found.lag(one)}
-        | {"complete": one.is_complete, "weight": one.weight, "silent": round(one.silent, 1)}
-        | {"fetched": one.fetched if one.wants else None, "trouble": one.trouble or None}
-        for one in found.members
+        {"node": member.node, "role": member.role, "applied": member.applied, "lag": members.lag(member)}
+        | {"complete": member.is_complete, "weight": member.weight, "silent": round(member.silent, 1)}
+        | {"fetched": member.fetched if member.wants else None, "trouble": member.trouble or None}
+        for member in members.members
     ]
 
     def show() -> None:
         rows: list[tuple[str, ...]] = [
-            (one.node, one.role, str(one.applied), str(found.lag(one)), str(one.weight), _state_of(one))
-            for one in found.members
+            (
+                member.node,
+                member.role,
+                str(member.applied),
+                str(members.lag(member)),
+                str(member.weight),
+                _state_of(member),
+            )
+            for member in members.members
         ]
         columns = ("node", "role", "in its database", "behind", "weight", "state")
         print_table("", columns, rows, right={"in its database", "behind", "weight"})
@@ -425,7 +432,7 @@ def adopt(settings: Settings, force: bool) -> None:
 
     with advising_on_master():
         done = adopt_stream(with_locker(settings.configuration()), force=force)
-    others = {one.node: one.applied for one in done.others}
+    others = {other.node: other.applied for other in done.others}
     facts = {"stream": done.place, "applied": done.applied, "replayed": done.replayed, "others": others}
     lines = [
         f"{done.place} continues behind record {done.applied}; {counted(done.replayed, 'record')} "
@@ -452,7 +459,7 @@ def replay(settings: Settings) -> None:
     serves no client.
     """
     configuration = settings.configuration()
-    if configuration.journal is None and not any(one.journal for one in configuration.stores):
+    if configuration.journal is None and not any(store.journal for store in configuration.stores):
         raise click.UsageError("no journal is configured; name the configuration file with --config")
     count = 0
     with journal_progress() as done:
@@ -480,37 +487,45 @@ def refused(settings: Settings, folder: Path | None) -> None:
     if configured is not None and configured.journal is not None:
         directory = configured.journal.place
         with beside(configured.journal, FOLDER) as kept:
-            found = Refused(kept).every()
+            rejected = Refused(kept).every()
     else:
         directory = str(JournalFolder.find(settings, folder).directory)
-        found = Refused(Path(directory)).every()
+        rejected = Refused(Path(directory)).every()
     if settings.json:
-        print_json(map(_refused_facts, found))
+        print_json(map(_refused_facts, rejected))
         return
     columns = ("id", "destination", "message id", "size", "refused")
     rows: list[tuple[str, ...]] = [
-        (str(one.sequence), one.destination, one.message_id, size(one.size), local_time(one.refused_ms))
-        for one in found
+        (
+            str(message.sequence),
+            message.destination,
+            message.message_id,
+            size(message.size),
+            local_time(message.refused_ms),
+        )
+        for message in rejected
     ]
     if rows:
         print_table("", columns, rows, right=("id", "size"))
-    for one in found:
-        write_line(printable(f"{one.sequence}: {'update; ' if one.is_update else ''}{one.reason}"))
-    write_line(printable(f"{directory}: {counted(len(found), 'message')} rejected by the database"))
+    for message in rejected:
+        write_line(
+            printable(f"{message.sequence}: {'update; ' if message.is_update else ''}{message.reason}")
+        )
+    write_line(printable(f"{directory}: {counted(len(rejected), 'message')} rejected by the database"))
 
 
-def _refused_facts(one: RefusedMessage) -> dict[str, Any]:
+def _refused_facts(message: RefusedMessage) -> dict[str, Any]:
     facts = {
-        "id": one.sequence,
-        "destination": one.destination,
-        "message_id": one.message_id,
-        "bytes": one.size,
-        "is_update": one.is_update,
-        "refused": one.refused_ms,
-        "reason": one.reason,
+        "id": message.sequence,
+        "destination": message.destination,
+        "message_id": message.message_id,
+        "bytes": message.size,
+        "is_update": message.is_update,
+        "refused": message.refused_ms,
+        "reason": message.reason,
     }
     try:
-        return {**facts, "message": facts_of(one.message)}
+        return {**facts, "message": facts_of(message.message)}
     except CorruptMessage as error:
         return {**facts, "message": None, "problem": error.reason}
 
@@ -548,12 +563,13 @@ def drop(settings: Settings, ids: tuple[int, ...]) -> None:
 def _owner(store: Store, sequence: int) -> JournaledStore:
     """Return the store that has a rejected message with this ID; each of several stores has its own IDs."""
     routes = getattr(store, "routes", None)
-    found = [
-        one
-        for one in ((store,) if routes is None else routes.stores)
-        if isinstance(one, JournaledStore) and any(sequence == each.sequence for each in one.refused())
+    owners = [
+        candidate
+        for candidate in ((store,) if routes is None else routes.stores)
+        if isinstance(candidate, JournaledStore)
+        and any(sequence == each.sequence for each in candidate.refused())
     ]
-    if len(found) != 1:
-        problem = "no rejected message" if not found else "a rejected message in each of several stores"
+    if len(owners) != 1:
+        problem = "no rejected message" if not owners else "a rejected message in each of several stores"
         raise click.UsageError(f"there is {problem} with the ID {sequence}")
-    return found[0]
+    return owners[0]

@@ -60,14 +60,14 @@ class CheckedFile:
     last: int = 0
     damages: list[Damage] = field(default_factory=list)
 
-    def add(self, found: Record | Damage) -> None:
+    def add(self, record: Record | Damage) -> None:
         """Count a record, or add a damage."""
-        if isinstance(found, Record):
+        if isinstance(record, Record):
             self.records += 1
-            self.first = self.first or found.number
-            self.last = found.number
+            self.first = self.first or record.number
+            self.last = record.number
         else:
-            self.damages.append(found)
+            self.damages.append(record)
 
     @property
     def state(self) -> str:
@@ -83,16 +83,16 @@ def print_checked(
     """Print the files that were read, the damage, and the verdict."""
     columns = ("file", "records", "first", "last", "size", "state")
     rows: list[tuple[str, ...]] = [
-        (one.file.path.name, str(one.records), str(one.first or "-"), str(one.last or "-"),
-         size(one.file.size), one.state)
-        for one in checked
+        (file.file.path.name, str(file.records), str(file.first or "-"), str(file.last or "-"),
+         size(file.file.size), file.state)
+        for file in checked
     ]  # fmt: skip
     print_table("", columns, rows, right=columns[1:5])
     for damage in lost:
         write_line(printable(damage_sentence(damage)))
-    count = counted(sum(one.records for one in checked if not one.file.kept), "record")
+    count = counted(sum(file.records for file in checked if not file.file.kept), "record")
     damaged = {damage.path for damage in lost if not damage.torn}
-    kept = {one.file.path for one in checked if one.file.kept}
+    kept = {file.file.path for file in checked if file.file.kept}
     if damaged - kept:
         verdict = f"{count}, and damage; jdbcstore journal repair makes the journal open again"
     elif damaged:
@@ -118,17 +118,17 @@ def damage_facts(damage: Damage) -> dict[str, Any]:
     }
 
 
-def file_facts(one: CheckedFile) -> dict[str, Any]:
+def file_facts(file: CheckedFile) -> dict[str, Any]:
     """Return a file that was read for --json."""
     return {
-        "file": one.file.path.name,
-        "segment": one.file.number,
-        "first_record": one.first or None,
-        "last_record": one.last or None,
-        "records": one.records,
-        "bytes": one.file.size,
-        "kept": one.file.kept is not None,
-        "state": one.state,
+        "file": file.file.path.name,
+        "segment": file.file.number,
+        "first_record": file.first or None,
+        "last_record": file.last or None,
+        "records": file.records,
+        "bytes": file.file.size,
+        "kept": file.file.kept is not None,
+        "state": file.state,
     }
 
 
@@ -180,13 +180,13 @@ def record_line(facts: dict[str, Any]) -> str:
     """Format a record as a line: ``12 write, 1,180 bytes: adds 1 to queue://ORDERS (ID:...)``."""
     parts = []
     for what, to in (("adds", "to"), ("updates", "of")):
-        where = Counter(one["destination"] for one in facts[what])
+        where = Counter(entry["destination"] for entry in facts[what])
         parts += [f"{what} {count} {to} {name}" for name, count in where.most_common(_SHOWN)]
-    for one in facts["removes"]:
-        parts.append(f"removes {len(one['sequences'])} of {one['destination']}")
-    for one in facts["acknowledgements"]:
-        subscription = f"{one['subscription_name']} of client {one['client_id']}"
-        parts.append(f"acknowledges {len(one['sequences'])} of {one['destination']} for {subscription}")
+    for part in facts["removes"]:
+        parts.append(f"removes {len(part['sequences'])} of {part['destination']}")
+    for part in facts["acknowledgements"]:
+        subscription = f"{part['subscription_name']} of client {part['client_id']}"
+        parts.append(f"acknowledges {len(part['sequences'])} of {part['destination']} for {subscription}")
     if len(facts["adds"]) == 1:
         parts[0] += f" ({facts['adds'][0]['message_id']})"
     if facts["operation"]:

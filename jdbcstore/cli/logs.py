@@ -14,16 +14,16 @@ _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "tas
 class _Formatter(logging.Formatter):
     def fields(self, record: logging.LogRecord) -> dict[str, object]:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "time": time.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        found |= {name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS}
+        fields |= {name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS}
         if record.exc_info:
-            found["traceback"] = self.formatException(record.exc_info)
-        return found
+            fields["traceback"] = self.formatException(record.exc_info)
+        return fields
 
 
 class JsonFormatter(_Formatter):

@@ -45,10 +45,10 @@ class _Queue(click.ParamType[Destination]):
     name = "queue"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Destination:
-        found = DESTINATION.convert(value, param, ctx)
-        if found.is_topic:
-            self.fail(f"{found} is a topic; name a queue", param, ctx)
-        return found
+        destination = DESTINATION.convert(value, param, ctx)
+        if destination.is_topic:
+            self.fail(f"{destination} is a topic; name a queue", param, ctx)
+        return destination
 
 
 _queue_argument = click.argument("queue", metavar="QUEUE", type=_Queue())
@@ -192,39 +192,42 @@ def reset_counters(settings: Settings, destination: Destination | None) -> None:
 @click.pass_obj
 def connections(settings: Settings) -> None:
     """List connected clients."""
-    found = _broker(settings).call("connections")
+    connections = _broker(settings).call("connections")
     names = ("id", "client id", "user", "peer", "protocol", "consumers", "in flight")
     keys = ("id", "client_id", "user", "peer", "protocol", "consumers", "in_flight")
-    rows = [tuple("" if one[key] is None else str(one[key]) for key in keys) for one in found]
-    settings.print_each(found, lambda: print_table("Connections", names, rows, right=names[-2:]))
+    rows = [
+        tuple("" if connection[key] is None else str(connection[key]) for key in keys)
+        for connection in connections
+    ]
+    settings.print_each(connections, lambda: print_table("Connections", names, rows, right=names[-2:]))
 
 
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def operations(settings: Settings) -> None:
     """List running and recently finished operations."""
-    found = _broker(settings).call("operations")
+    operations = _broker(settings).call("operations")
     names = ("id", "operation", "destination", "user", "began", "looked at", "of", "done", "state")
     rows = [
         (
-            one["id"],
-            one["operation"],
-            *(printable(one[key]) for key in ("destination", "user")),
-            local_time(one["began_ms"]),
-            *("-" if one[key] is None else str(one[key]) for key in ("seen", "size", "count")),
-            printable(_state(one)),
+            operation["id"],
+            operation["operation"],
+            *(printable(operation[key]) for key in ("destination", "user")),
+            local_time(operation["began_ms"]),
+            *("-" if operation[key] is None else str(operation[key]) for key in ("seen", "size", "count")),
+            printable(_state(operation)),
         )
-        for one in found
+        for operation in operations
     ]
-    settings.print_each(found, lambda: print_table("Operations", names, rows, right=names[5:8]))
+    settings.print_each(operations, lambda: print_table("Operations", names, rows, right=names[5:8]))
 
 
-def _state(one: dict[str, Any]) -> str:
-    if one["error"] is not None:
-        return f"failed: {one['error']}"
-    if one["ended_ms"] is None:
-        return "stopping" if one["is_stopped"] else "under way"
-    return "stopped" if one["is_stopped"] else "done"
+def _state(operation: dict[str, Any]) -> str:
+    if operation["error"] is not None:
+        return f"failed: {operation['error']}"
+    if operation["ended_ms"] is None:
+        return "stopping" if operation["is_stopped"] else "under way"
+    return "stopped" if operation["is_stopped"] else "done"
 
 
 @manage.command(cls=CliCommand)
@@ -243,13 +246,16 @@ def create(settings: Settings, destination: Destination) -> None:
 @click.pass_obj
 def scheduled(settings: Settings) -> None:
     """List scheduled messages, the next first, at most 1,000."""
-    found = _broker(settings).call("scheduled", limit=1000)
+    page = _broker(settings).call("scheduled", limit=1000)
     rows = [
-        (local_time(one["at_ms"]), *(printable(str(one[key])) for key in ("destination", "repeats", "id")))
-        for one in found["scheduled"]
+        (
+            local_time(message["at_ms"]),
+            *(printable(str(message[key])) for key in ("destination", "repeats", "id")),
+        )
+        for message in page["scheduled"]
     ]
     names = ("due", "to", "repeats", "id")
-    settings.print(found, lambda: print_table("Scheduled messages", names, rows, right=names[2:3]))
+    settings.print(page, lambda: print_table("Scheduled messages", names, rows, right=names[2:3]))
 
 
 @manage.command(cls=CliCommand)
@@ -276,51 +282,51 @@ def send_now(settings: Settings, message: str) -> None:
 @click.pass_obj
 def log(settings: Settings, search: str | None, limit: int) -> None:
     """Show the last log and audit lines, newest first."""
-    found = _broker(settings).call("log", search=search, limit=limit)
+    lines = _broker(settings).call("log", search=search, limit=limit)
     rows: list[tuple[str, ...]] = [
-        (local_time(one["time_ms"]), one["level"], printable(one["logger"]), printable(one["text"]))
-        for one in found
+        (local_time(line["time_ms"]), line["level"], printable(line["logger"]), printable(line["text"]))
+        for line in lines
     ]
-    settings.print_each(found, lambda: print_table("Log", ("time", "level", "of", "line"), rows))
+    settings.print_each(lines, lambda: print_table("Log", ("time", "level", "of", "line"), rows))
 
 
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def users(settings: Settings) -> None:
     """List users with their roles and permissions."""
-    found = _broker(settings).call("users")
+    users = _broker(settings).call("users")
     names = ("name", "role", "read", "write", "create")
     rows: list[tuple[str, ...]] = [
         (
-            printable(one["name"]),
-            one["role"] or "-",
-            *("-" if one[key] is None else printable(", ".join(one[key])) for key in names[2:]),
+            printable(user["name"]),
+            user["role"] or "-",
+            *("-" if user[key] is None else printable(", ".join(user[key])) for key in names[2:]),
         )
-        for one in found
+        for user in users
     ]
-    settings.print_each(found, lambda: print_table("Users", names, rows))
+    settings.print_each(users, lambda: print_table("Users", names, rows))
 
 
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def configuration(settings: Settings) -> None:
     """Show the broker's options, without secrets."""
-    found = _broker(settings).call("configuration")
+    page = _broker(settings).call("configuration")
     names = ("option", "value", "source")
     rows = [
-        tuple("-" if one[key] is None else printable(str(one[key])) for key in names)
-        for one in found["options"]
+        tuple("-" if option[key] is None else printable(str(option[key])) for key in names)
+        for option in page["options"]
     ]
-    settings.print(found, lambda: print_table("Options", names, rows))
+    settings.print(page, lambda: print_table("Options", names, rows))
 
 
 @manage.command(cls=CliCommand)
 @click.pass_obj
 def alarms(settings: Settings) -> None:
     """List problems of the broker, with advice."""
-    found = _broker(settings).call("alarms")
-    rows: list[tuple[str, ...]] = [(one["level"], alarm_line(one)) for one in found]
-    settings.print_each(found, lambda: print_table("Alarms", ("level", "alarm"), rows))
+    alarms = _broker(settings).call("alarms")
+    rows: list[tuple[str, ...]] = [(alarm["level"], alarm_line(alarm)) for alarm in alarms]
+    settings.print_each(alarms, lambda: print_table("Alarms", ("level", "alarm"), rows))
 
 
 @manage.command(cls=CliCommand)

@@ -61,8 +61,8 @@ def body_text(facts: Facts, *, as_hex: bool = False) -> str:
         if as_hex:
             return data.hex(" ")
         if facts["type"] == BodyType.BYTES:
-            found = text_of_bytes(data)
-            return body if found is None else found
+            text = text_of_bytes(data)
+            return body if text is None else text
     return as_text(body)
 
 

@@ -134,10 +134,10 @@ def history(settings: Settings) -> None:
     from jdbcstore.database.migrations import revisions
 
     every = [*revisions()]
-    width = max(len(one.id) for one in every)
+    width = max(len(migration.id) for migration in every)
     settings.print(
-        [{"revision": one.id, "title": one.title} for one in every],
-        "\n".join(f"{one.id:{width}}  {one.title}" for one in every),
+        [{"revision": migration.id, "title": migration.title} for migration in every],
+        "\n".join(f"{migration.id:{width}}  {migration.title}" for migration in every),
     )
 
 

@@ -278,7 +278,7 @@ class Readings:
         counts = _counts(whole, store, page["destinations"])
         # A smaller counter was reset, or belongs to another broker.
         rates = {key: value for key, value in self._rates.since(now, counts).items() if value >= 0}
-        since = [one["time_ms"] for one in history if one["event"] == "master"]
+        since = [entry["time_ms"] for entry in history if entry["event"] == "master"]
         seen = Whole(
             name=whole["name"],
             title=whole["identity"]["name"],
@@ -293,7 +293,7 @@ class Readings:
             dequeued_per_second=rates.get(("", "dequeued")),
             commits_per_second=rates.get(("", "commits")),
         )
-        rows = tuple(_row(one, rates) for one in page["destinations"])
+        rows = tuple(_row(facts, rates) for facts in page["destinations"])
         return TopReading(
             time_ms=self._clock.now_ms(),
             broker=seen,

@@ -150,7 +150,7 @@ class Settings:
         if configuration.stores or configuration.data_source.url in (None, "memory:"):
             return None
         with _opening(configuration, read_only=True).open_database() as store:
-            announced = {one.kind: one.url for one in store.announced()}
+            announced = {address.kind: address.url for address in store.announced()}
         if MANAGEMENT not in announced:
             return None
         broker = RemoteBroker(announced[MANAGEMENT])
@@ -242,14 +242,14 @@ def _warn(configuration: Configuration, store: Store, *, read_only: bool) -> Non
     from jdbcstore import JdbcStore
     from jdbcstore.config import Kind
 
-    notes = [one for one in configuration.notes if one.kind is not Kind.IGNORED]
+    notes = [note for note in configuration.notes if note.kind is not Kind.IGNORED]
     if notes and not read_only:
         more = f", and {len(notes) - 1} more" if len(notes) > 1 else ""
         note(f"{notes[0]}{more}; see jdbcstore config show")
     mark = store.journal_mark() if read_only and isinstance(store, JdbcStore) else None
     if mark is not None and mark.journal:
         note(IN_JOURNAL)
-    for journal in (configuration.journal, *(one.journal for one in configuration.stores)):
+    for journal in (configuration.journal, *(store.journal for store in configuration.stores)):
         if journal is None or journal.stream is not None:
             continue  # the log of the opened store has them
         if (Path(journal.directory) / "refused").is_dir():

@@ -65,28 +65,38 @@ def looking_at_claims(
     with looking(settings) as session:
 
         def read() -> tuple[SharedNumbers, int | None]:
-            found, last_id = read_shared(session, keys=True), None
+            numbers, last_id = read_shared(session, keys=True), None
             with contextlib.suppress(StoreError):  # a reader may have no right to read it
                 last_id = read_last_id(session)
-            return found, last_id
+            return numbers, last_id
 
         yield read if session.has_claims else None
 
 
-def shared_facts(found: SharedNumbers) -> dict[str, Any]:
+def shared_facts(numbers: SharedNumbers) -> dict[str, Any]:
     """Return the state of shared queues with settings, the claims, and the workers that hold them."""
     flow = [
-        {"queue": one.queue, "claimed": one.claimed, "waiting_keys": one.waiting_keys, **asdict(one.settings)}
-        for one in found.queues
-        if one.settings != FlowSettings()
+        {
+            "queue": queue.queue,
+            "claimed": queue.claimed,
+            "waiting_keys": queue.waiting_keys,
+            **asdict(queue.settings),
+        }
+        for queue in numbers.queues
+        if queue.settings != FlowSettings()
     ]
-    return {"flow": flow, "claims": claim_facts(found), "workers": [asdict(one) for one in found.workers]}
+    return {
+        "flow": flow,
+        "claims": claim_facts(numbers),
+        "workers": [asdict(worker) for worker in numbers.workers],
+    }
 
 
-def claim_facts(found: SharedNumbers) -> list[dict[str, Any]]:
+def claim_facts(numbers: SharedNumbers) -> list[dict[str, Any]]:
     """Return the numbers of queues as JSON values, without their settings."""
     return [
-        {name: value for name, value in asdict(one).items() if name != "settings"} for one in found.queues
+        {name: value for name, value in asdict(queue).items() if name != "settings"}
+        for queue in numbers.queues
     ]
 
 
@@ -94,7 +104,7 @@ def print_flow(facts: list[dict[str, Any]]) -> None:
     """Print the settings of queues from :func:`shared_facts`."""
     columns = ("queue", "paused", "claimed", "claims", "rate/s", "keys", "waiting keys")
     names = ("queue", "paused", "claimed", "claims", "rate", "keys", "waiting_keys")
-    rows = [tuple(cell(one[name]) for name in names) for one in facts]
+    rows = [tuple(cell(fact[name]) for name in names) for fact in facts]
     print_table(
         "Shared queues with limits", columns, rows, right=("claimed", "claims", "rate/s", "waiting keys")
     )
@@ -112,43 +122,43 @@ CLAIM_TITLES = ("queue", "free", "claimed", "delayed", "redeliveries", "oldest f
 WORKER_TITLES = ("worker", "age", "lease", "claims")
 
 
-def claim_cells(one: ClaimNumbers) -> tuple[str, ...]:
+def claim_cells(numbers: ClaimNumbers) -> tuple[str, ...]:
     """Return the cells of a queue."""
     return (
-        f"{printable(one.queue)}{' (paused)' if one.settings.paused else ''}",
-        _at_least(one.free, one.has_more),
-        str(one.claimed),
-        str(one.delayed),
-        str(one.redeliveries),
-        duration(one.oldest_free),
-        duration(one.oldest_claimed),
+        f"{printable(numbers.queue)}{' (paused)' if numbers.settings.paused else ''}",
+        _at_least(numbers.free, numbers.has_more),
+        str(numbers.claimed),
+        str(numbers.delayed),
+        str(numbers.redeliveries),
+        duration(numbers.oldest_free),
+        duration(numbers.oldest_claimed),
     )
 
 
-def key_cells(one: KeyNumbers) -> tuple[str, ...]:
+def key_cells(key: KeyNumbers) -> tuple[str, ...]:
     """Return the cells of a key, for a row below its queue."""
-    name = f"  key {printable(one.key)!r}{' (paused)' if one.settings.paused else ''}"
-    numbers = (one.claimed, one.delayed, one.redeliveries)
-    return (name, _at_least(one.free, one.has_more), *map(str, numbers), "", "")
+    name = f"  key {printable(key.key)!r}{' (paused)' if key.settings.paused else ''}"
+    numbers = (key.claimed, key.delayed, key.redeliveries)
+    return (name, _at_least(key.free, key.has_more), *map(str, numbers), "", "")
 
 
 def _at_least(count: int, has_more: bool) -> str:
     return f"{count}+" if has_more else str(count)
 
 
-def worker_cells(one: WorkerNumbers) -> tuple[str, ...]:
+def worker_cells(numbers: WorkerNumbers) -> tuple[str, ...]:
     """Return the cells of a worker."""
-    left = one.lease_left
+    left = numbers.lease_left
     lease = f"{duration(left)} left" if left >= 0 else f"ended {duration(-left)} ago"
-    return (printable(one.name), duration(one.age), lease, str(one.claims))
+    return (printable(numbers.name), duration(numbers.age), lease, str(numbers.claims))
 
 
-def print_claims(found: SharedNumbers) -> None:
+def print_claims(numbers: SharedNumbers) -> None:
     """Print the queues, their keys, and the workers."""
-    rows = [row for one in found.queues for row in (claim_cells(one), *map(key_cells, one.keys))]
+    rows = [row for queue in numbers.queues for row in (claim_cells(queue), *map(key_cells, queue.keys))]
     if rows:
         print_table("Claims", CLAIM_TITLES, rows, right=CLAIM_TITLES[1:])
-    print_workers(found.workers)
+    print_workers(numbers.workers)
 
 
 def print_workers(workers: Sequence[WorkerNumbers]) -> None:

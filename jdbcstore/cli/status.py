@@ -86,7 +86,7 @@ def _status(store: JdbcStore, master: LockView) -> dict[str, Any]:
         "url": store.place,
         "server": None if store.server is None else {**asdict(store.server), "text": str(store.server)},
         "survives": None if durability is None else durability.survives,
-        "risks": [] if durability is None else [f"{one.text}: {one.cause}" for one in durability.risks],
+        "risks": [] if durability is None else [f"{risk.text}: {risk.cause}" for risk in durability.risks],
         "tables": store.tables(),
         "lock": None if lock is None else {"broker_name": lock[2], "time": lock[1]},
         "master": {
@@ -96,8 +96,8 @@ def _status(store: JdbcStore, master: LockView) -> dict[str, Any]:
         },
         "last_id": store.last_sequence(),
         "paused": [
-            {"queue": str(one.queue), "user": one.user, "since": one.since_ms}
-            for one in store.paused_queues()
+            {"queue": str(pause.queue), "user": pause.user, "since": pause.since_ms}
+            for pause in store.paused_queues()
         ],
         "destinations": [_destination_facts(store, destination, now_ms) for destination in destinations],
         "subscriptions": add_activity(
@@ -111,19 +111,19 @@ def _status(store: JdbcStore, master: LockView) -> dict[str, Any]:
 
 def _add_broker(facts: dict[str, Any], broker: RemoteBroker) -> None:
     """Add facts that only the broker knows: messages in its journal and memory, consumers."""
-    whole, known = broker.call("broker"), {one["name"]: one for one in broker.destinations()}
+    whole, known = broker.call("broker"), {view["name"]: view for view in broker.destinations()}
     facts["broker"] = {
         "url": broker.url,
         **{name: whole[name] for name in ("version", "uptime", "connections")},
     }
-    listed = {one["destination"] for one in facts["destinations"]}
+    listed = {fact["destination"] for fact in facts["destinations"]}
     more = [name for name, view in known.items() if view["size"] and name not in listed]
     facts["destinations"] += [{**_UNKNOWN, "destination": name} for name in more]
-    for one in facts["destinations"]:
-        view = known.get(one["destination"])
+    for fact in facts["destinations"]:
+        view = known.get(fact["destination"])
         if view is not None:
-            one |= {"consumers": view["consumers"], "in_flight": view["in_flight"]}
-            one["message_count"] = one["message_count"] if view["size"] is None else view["size"]
+            fact |= {"consumers": view["consumers"], "in_flight": view["in_flight"]}
+            fact["message_count"] = fact["message_count"] if view["size"] is None else view["size"]
     facts["subscriptions"] = add_activity(facts["subscriptions"], broker)
     if facts["stream"] is not None:
         add_broker(facts["stream"], broker)
@@ -177,19 +177,19 @@ def _print_status(facts: dict[str, Any], shared: SharedNumbers) -> None:
     if facts["stream"] is not None:
         print_stream(facts["stream"])
     columns: dict[str, Callable[[dict[str, Any]], str]] = {
-        "destination": lambda one: one["destination"],
-        "messages": lambda one: str(one["message_count"]),
-        "bytes": lambda one: "-" if one["message_bytes"] is None else size(one["message_bytes"]),
-        "oldest": lambda one: duration(one["oldest_age"]),
+        "destination": lambda fact: fact["destination"],
+        "messages": lambda fact: str(fact["message_count"]),
+        "bytes": lambda fact: "-" if fact["message_bytes"] is None else size(fact["message_bytes"]),
+        "oldest": lambda fact: duration(fact["oldest_age"]),
     }
     if broker is not None:
         for name in ("consumers", "in_flight"):
             columns[name.replace("_", " ")] = partial(_number, name)
     names = tuple(columns)
-    rows = [tuple(text(one) for text in columns.values()) for one in facts["destinations"]]
+    rows = [tuple(text(fact) for text in columns.values()) for fact in facts["destinations"]]
     print_table("Destinations", names, rows, right=names[1:])
     if facts["paused"]:
-        rows = [(one["queue"], one["user"], local_time(one["since"])) for one in facts["paused"]]
+        rows = [(fact["queue"], fact["user"], local_time(fact["since"])) for fact in facts["paused"]]
         print_table("Queues paused by a broker", ("queue", "by", "since"), rows)
     if facts["subscriptions"]:
         print_subscriptions(facts["subscriptions"])
@@ -207,8 +207,8 @@ def _print_server(facts: dict[str, Any]) -> None:
         write_line(f"warning  {printable(risk)}")
 
 
-def _number(name: str, one: dict[str, Any]) -> str:
-    return "-" if one[name] is None else str(one[name])
+def _number(name: str, fact: dict[str, Any]) -> str:
+    return "-" if fact[name] is None else str(fact[name])
 
 
 def _lock_text(lock: dict[str, Any] | None, master: dict[str, Any]) -> str:

@@ -23,9 +23,9 @@ def stream_facts(journal: JournalConfig, store: JdbcStore) -> dict[str, Any]:
     from jdbcstore.stores.journaled.recovery import known_of
 
     position: dict[str, Any] = dict.fromkeys(("last_record", "applied", "lag_records", "lag_bytes"))
-    found = health(journal)
-    facts = {} if found is None else asdict(found)
-    if found is None or found.problem is not None:
+    state = health(journal)
+    facts = {} if state is None else asdict(state)
+    if state is None or state.problem is not None:
         return facts | position
     try:
         with stream_contents(journal) as contents:
@@ -86,8 +86,8 @@ def print_stream(facts: dict[str, Any]) -> None:
         )
     if facts["members"]:
         rows: list[tuple[str, ...]] = [
-            (one["name"], one["role"], f"{one['applied']:,}", f"{one['lag']:,}", _said(one))
-            for one in facts["members"]
+            (fact["name"], fact["role"], f"{fact['applied']:,}", f"{fact['lag']:,}", _said(fact))
+            for fact in facts["members"]
         ]
         names = ("broker", "role", "applied", "lag", "")
         print_table("Brokers with databases of their own", names, rows, right=("applied", "lag"))

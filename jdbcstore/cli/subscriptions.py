@@ -34,8 +34,8 @@ def subscription_facts(store: Store, topic: Destination) -> list[dict[str, Any]]
 def add_activity(facts: list[dict[str, Any]], broker: RemoteBroker | None) -> list[dict[str, Any]]:
     """Add whether each subscription has a consumer; only a broker knows that."""
     views = [] if broker is None else broker.call("subscriptions")
-    active = {(one["client_id"], one["name"]): one["is_active"] for one in views}
-    return [{**one, "active": active.get((one["client_id"], one["subscription_name"]))} for one in facts]
+    active = {(view["client_id"], view["name"]): view["is_active"] for view in views}
+    return [{**fact, "active": active.get((fact["client_id"], fact["subscription_name"]))} for fact in facts]
 
 
 def print_subscriptions(facts: list[dict[str, Any]]) -> None:
@@ -48,10 +48,12 @@ def print_subscriptions(facts: list[dict[str, Any]]) -> None:
         "pending",
         "active",
     )
-    if all(one["active"] is None for one in facts):
+    if all(fact["active"] is None for fact in facts):
         names = names[:-1]
-    shown = [{**one, "active": "yes" if one["active"] else "no"} for one in facts]
-    rows = [tuple("" if each is None else str(each) for each in one.values())[: len(names)] for one in shown]
+    shown = [{**fact, "active": "yes" if fact["active"] else "no"} for fact in facts]
+    rows = [
+        tuple("" if each is None else str(each) for each in fact.values())[: len(names)] for fact in shown
+    ]
     print_table("Durable subscriptions", names, rows, right=("pending",))
 
 
@@ -64,10 +66,14 @@ def subscriptions(settings: Settings, topic: Destination | None) -> None:
     If a broker with --health is running, the list shows whether each has a consumer.
     """
     with settings.open(read_only=True) as store:
-        topics = [one for one in store.destinations() if one.is_topic] if topic is None else [_topic(topic)]
-        found = [facts for one in topics for facts in subscription_facts(store, one)]
-    found = add_activity(found, settings.broker_to_read())
-    settings.print_each(found, lambda: print_subscriptions(found))
+        topics = (
+            [destination for destination in store.destinations() if destination.is_topic]
+            if topic is None
+            else [_topic(topic)]
+        )
+        facts_of_all = [facts for destination in topics for facts in subscription_facts(store, destination)]
+    facts_of_all = add_activity(facts_of_all, settings.broker_to_read())
+    settings.print_each(facts_of_all, lambda: print_subscriptions(facts_of_all))
 
 
 _named_subscription = all_of(

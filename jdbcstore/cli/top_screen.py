@@ -279,11 +279,11 @@ class Top(LiveView):
         async def act() -> None:
             try:
                 broker = await self._ask(lambda: self._readings.broker)
-                found = await asyncio.to_thread(work, broker, Destination.parse(row.destination))
+                result = await asyncio.to_thread(work, broker, Destination.parse(row.destination))
             except StoreError as error:
                 self.notify(printable(str(error)), severity="error", markup=False)
             else:
-                done(found)
+                done(result)
             self._wanted.set()
 
         self.run_worker(act(), group="act")
@@ -419,7 +419,7 @@ class Top(LiveView):
                 self._act(
                     row,
                     lambda broker, queue: broker.on_queue("browse", queue, [], limit=_MESSAGES),
-                    lambda found: self.push_screen(Messages(queue, found)),
+                    lambda messages: self.push_screen(Messages(queue, messages)),
                 )
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:

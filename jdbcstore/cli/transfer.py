@@ -106,29 +106,29 @@ class _Differences:
         self._json = settings.json
         self._count = 0
 
-    def print(self, found: Difference | MessageDifference) -> None:
+    def print(self, difference: Difference | MessageDifference) -> None:
         self._count += 1
         if self._json:
-            write_json(found._asdict())
+            write_json(difference._asdict())
         elif self._count <= _SHOWN:
-            write_line(printable(_sentence(found)))
+            write_line(printable(_sentence(difference)))
 
     def finish(self) -> None:
         if self._count > _SHOWN and not self._json:
             note(f"there are {self._count - _SHOWN} more differences; use --json for all of them")
 
 
-def _sentence(found: Difference | MessageDifference) -> str:
-    if not isinstance(found, Difference):
-        return f"{found.difference:9} message {found.id} of {found.destination}"
-    parts = [found.difference.ljust(9), found.what]
-    if found.id is not None:
-        parts.append(str(found.id))
-    parts.append(f"of {found.destination}")
-    if found.client_id is not None:
-        parts.append(f"for {found.subscription_name} of client {found.client_id}")
-    if found.columns:
-        parts.append(f"in {', '.join(found.columns)}")
+def _sentence(difference: Difference | MessageDifference) -> str:
+    if not isinstance(difference, Difference):
+        return f"{difference.difference:9} message {difference.id} of {difference.destination}"
+    parts = [difference.difference.ljust(9), difference.what]
+    if difference.id is not None:
+        parts.append(str(difference.id))
+    parts.append(f"of {difference.destination}")
+    if difference.client_id is not None:
+        parts.append(f"for {difference.subscription_name} of client {difference.client_id}")
+    if difference.columns:
+        parts.append(f"in {', '.join(difference.columns)}")
     return " ".join(parts)
 
 

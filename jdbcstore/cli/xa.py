@@ -38,16 +38,20 @@ def list_(settings: Settings) -> None:
     """
     broker = settings.broker_to_read()
     if broker is not None:
-        found = [
-            _facts(XATransactionId.parse(one["xid"]), one["writes"]) for one in broker.call("transactions")
+        transactions = [
+            _facts(XATransactionId.parse(transaction["xid"]), transaction["writes"])
+            for transaction in broker.call("transactions")
         ]
     else:
         with settings.open(read_only=True) as store:
-            found = [_facts(one.xid, [*map(_writes, one.writes)]) for one in store.xa.recover()]
+            transactions = [
+                _facts(transaction.xid, [*map(_writes, transaction.writes)])
+                for transaction in store.xa.recover()
+            ]
     columns = ("xid", "destination", "adds", "acknowledges", "for")
-    rows = [row for one in found for row in _rows(one)]
+    rows = [row for transaction in transactions for row in _rows(transaction)]
     settings.print_each(
-        found, lambda: print_table("Prepared XA transactions", columns, rows, right=columns[2:4])
+        transactions, lambda: print_table("Prepared XA transactions", columns, rows, right=columns[2:4])
     )
 
 
@@ -61,20 +65,20 @@ def _facts(xid: XATransactionId, writes: list[dict[str, Any]]) -> dict[str, Any]
     }
 
 
-def _writes(one: PreparedWrites) -> dict[str, Any]:
-    return {**asdict(one), "destination": str(one.destination)}
+def _writes(writes: PreparedWrites) -> dict[str, Any]:
+    return {**asdict(writes), "destination": str(writes.destination)}
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, ...]]:
     return [
         (
             facts["xid"],
-            one["destination"],
-            str(one["added"]),
-            str(one["acknowledged"]),
-            "" if one["client_id"] is None else f"{one['subscription_name']} of client {one['client_id']}",
+            fact["destination"],
+            str(fact["added"]),
+            str(fact["acknowledged"]),
+            "" if fact["client_id"] is None else f"{fact['subscription_name']} of client {fact['client_id']}",
         )
-        for one in facts["writes"]
+        for fact in facts["writes"]
     ]
 
 

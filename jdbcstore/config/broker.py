@@ -296,10 +296,10 @@ class BrokerConfig(Options):
                 raise ConfigurationError(text, option=name)
         for origin in self.origins_of_management:
             _check_origin(origin, "management_origins")
-        for one in self._advertised:
-            if not _ADVERTISED.fullmatch(one):
+        for address in self._advertised:
+            if not _ADVERTISED.fullmatch(address):
                 raise ConfigurationError(
-                    f"advertise has {one!r}; write tcp://HOST:PORT or ssl://HOST:PORT", option="advertise"
+                    f"advertise has {address!r}; write tcp://HOST:PORT or ssl://HOST:PORT", option="advertise"
                 )
 
     @property
@@ -317,18 +317,18 @@ class BrokerConfig(Options):
 
         :raises ConfigurationError: one is not a destination, or has wildcards
         """
-        found = []
+        destinations = []
         for text in filter(None, map(str.strip, (self.destinations or "").split(","))):
             try:
-                found.append(Destination.parse(text))
+                destinations.append(Destination.parse(text))
             except InvalidDestination as error:
                 raise ConfigurationError(
                     f"destinations has {text!r}: {error}", option="destinations"
                 ) from error
-            if is_wildcard(found[-1]):
+            if is_wildcard(destinations[-1]):
                 text = f"destinations has {text}, which has wildcards; write each name"
                 raise ConfigurationError(text, option="destinations")
-        return tuple(found)
+        return tuple(destinations)
 
     @property
     def origins_of_management(self) -> tuple[str, ...]:
@@ -341,24 +341,24 @@ class BrokerConfig(Options):
 
         :raises ConfigurationError: it has another form, or names an unknown role
         """
-        found = {}
-        for one in filter(None, map(str.strip, (self.group_roles or "").split(","))):
-            group, _, role = map(str.strip, one.partition("="))
+        roles = {}
+        for pair in filter(None, map(str.strip, (self.group_roles or "").split(","))):
+            group, _, role = map(str.strip, pair.partition("="))
             if not group or role not in ROLES:
                 raise ConfigurationError(
-                    f"group_roles has {one!r}; write GROUP=ROLE, with one of the roles {', '.join(ROLES)}",
+                    f"group_roles has {pair!r}; write GROUP=ROLE, with one of the roles {', '.join(ROLES)}",
                     option="group_roles",
                 )
-            found[group] = role
-        return found
+            roles[group] = role
+        return roles
 
     @property
     def _advertised(self) -> tuple[str, ...]:
-        return tuple(one.strip() for one in (self.advertise or "").split(",") if one.strip())
+        return tuple(part.strip() for part in (self.advertise or "").split(",") if part.strip())
 
     def advertised(self, *, is_tls: bool) -> str:
         """Return the addresses of ``advertise`` with or without TLS, separated by commas."""
-        return ",".join(one for one in self._advertised if one.startswith("ssl:") is is_tls)
+        return ",".join(address for address in self._advertised if address.startswith("ssl:") is is_tls)
 
     @property
     def serving(self) -> tuple[ConnectorConfig, ...]:

@@ -168,7 +168,7 @@ def _part_of(name: str, value: object) -> str:
         fate = FATES.get(("jdbcstore.toml", camel(snake(name))))
         if fate is not None:
             raise ConfigurationError(f"{name} has no effect: {fate.reason}; remove it", place=_place(value))
-        names = [one.name for kind in (*_FLAT.values(), Configuration) for one in fields(kind)]
+        names = [field.name for kind in (*_FLAT.values(), Configuration) for field in fields(kind)]
         raise ConfigurationError(unknown("option", name, {*names} - {*_FLAT, *_ABOUT}), place=_place(value))
     return ""
 
@@ -181,7 +181,7 @@ def _move_options(statements: Section, store: Section) -> None:
         option = find_field(StoreConfig, spelt)
         if option is None:
             continue
-        twice = next((one for one in store if snake(one) == option.name), None)
+        twice = next((name for name in store if snake(name) == option.name), None)
         if twice is not None:
             text = f"{name} is given in statements and at the top level; give it once"
             raise ConfigurationError(text, place=_place(store[twice]))
@@ -215,14 +215,14 @@ class _Builder:
                     self.notes.append(Note(fate.kind, value.place, f"{name}: {fate.reason}"))
                 continue
             if known is None:
-                known_names = [one.name for one in fields(kind)]
+                known_names = [field.name for field in fields(kind)]
                 raise ConfigurationError(unknown("option", name, known_names), place=_place(value))
             values[known.name] = self._value(kind, known, name, value, path + known.name)
         return values
 
     def _value(self, kind: type, option: Field[Any], name: str, value: Any, path: str) -> Any:
         wanted = types_of(kind)[option.name]
-        sections = [one for one in wanted if is_dataclass(one)]
+        sections = [kind for kind in wanted if is_dataclass(kind)]
         if isinstance(value, Given):
             if tuple in wanted and value.value == []:
                 self.sources[path] = value.place
@@ -234,11 +234,11 @@ class _Builder:
             element = typing.get_args(typing.get_type_hints(kind)[option.name])[0]
             kinds = [*(typing.get_args(element) or (element,))]
             return tuple(
-                self.make(*self._choose(kinds, one, name, f"{path}[{i}]"), f"{path}[{i}].")
-                for i, one in enumerate(value)
+                self.make(*self._choose(kinds, item, name, f"{path}[{i}]"), f"{path}[{i}].")
+                for i, item in enumerate(value)
             )
         if isinstance(value, dict) and Mapping in wanted:
-            return {key: self._statement(one, f"{path}.{property_name(key)}") for key, one in value.items()}
+            return {key: self._statement(item, f"{path}.{property_name(key)}") for key, item in value.items()}
         if isinstance(value, dict) and sections:
             return self.make(*self._choose(sections, value, name, path), f"{path}.")
         raise ConfigurationError(f"{name} must be a value, not a section", place=_place(value))

@@ -73,7 +73,7 @@ class DataSourceConfig(Options):
 
     def __repr__(self) -> str:
         masked = self.masked()
-        given = ((one.name, getattr(masked, one.name)) for one in fields(masked))
+        given = ((field.name, getattr(masked, field.name)) for field in fields(masked))
         return f"DataSourceConfig({', '.join(f'{name}={value!r}' for name, value in given if value)})"
 
     def reveal(self, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -185,18 +185,18 @@ def _split_login(url: str) -> tuple[str, str | None, str | None]:
 
 
 def _split_jdbc(url: str) -> tuple[str, str | None, str | None]:
-    found = _ORACLE_LOGIN.match(url)
-    if found is not None:
-        return f"{found[1]}@{url[found.end() :]}", found[2] or None, found[3]
-    found = _JDBC_LOGIN.match(url)
-    if found is not None:
-        password = found[3] if found[3] is not None else found[4]
-        return f"{found[1]}{url[found.end() :]}", unquote(found[2]) or None, unquote(password)
-    found = _JDBC_PASSWORD.search(url)
-    if found is None:
+    login = _ORACLE_LOGIN.match(url)
+    if login is not None:
+        return f"{login[1]}@{url[login.end() :]}", login[2] or None, login[3]
+    login = _JDBC_LOGIN.match(url)
+    if login is not None:
+        password = login[3] if login[3] is not None else login[4]
+        return f"{login[1]}{url[login.end() :]}", unquote(login[2]) or None, unquote(password)
+    login = _JDBC_PASSWORD.search(url)
+    if login is None:
         return url, None, None
-    first, password, after = found.groups()
-    rest = url[: found.start()] + (first if after else "") + url[found.end() :]
+    first, password, after = login.groups()
+    rest = url[: login.start()] + (first if after else "") + url[login.end() :]
     if url.lower().startswith("jdbc:sqlserver:"):
         password = unbraced(password)
     # DB2's properties begin with a colon.

@@ -86,23 +86,27 @@ def is_camel(name: str) -> bool:
 def types_of(kind: Any) -> Mapping[str, tuple[type, ...]]:
     """Return the types that each field of a dataclass may hold, with NoneType where None is allowed."""
     hints = typing.get_type_hints(kind)
-    return types.MappingProxyType({one.name: _alternatives(hints[one.name]) for one in fields(kind)})
+    return types.MappingProxyType(
+        {definition.name: _alternatives(hints[definition.name]) for definition in fields(kind)}
+    )
 
 
 def _alternatives(hint: Any) -> tuple[type, ...]:
     if isinstance(hint, types.UnionType):
-        return tuple(found for one in typing.get_args(hint) for found in _alternatives(one))
+        return tuple(kind for arg in typing.get_args(hint) for kind in _alternatives(arg))
     origin = typing.get_origin(hint)
     return (origin or hint,)
 
 
 def check(instance: Any) -> None:
     """Raise :class:`ConfigurationError` unless each field has its type and is within its bounds."""
-    for one in fields(instance):
-        value = getattr(instance, one.name)
-        complaint = _type_error(value, types_of(instance.__class__)[one.name]) or _bounds_error(one, value)
+    for definition in fields(instance):
+        value = getattr(instance, definition.name)
+        complaint = _type_error(value, types_of(instance.__class__)[definition.name]) or _bounds_error(
+            definition, value
+        )
         if complaint:
-            raise ConfigurationError(f"{one.name} must be {complaint}", option=one.name)
+            raise ConfigurationError(f"{definition.name} must be {complaint}", option=definition.name)
 
 
 def _type_error(value: object, wanted: tuple[type, ...]) -> str:
@@ -117,8 +121,8 @@ def _kind(wanted: Iterable[type]) -> str:
     return " or ".join(names)
 
 
-def _bounds_error(one: Field[Any], value: Any) -> str:
-    at_least, choices = one.metadata.get("at_least"), one.metadata.get("choices")
+def _bounds_error(definition: Field[Any], value: Any) -> str:
+    at_least, choices = definition.metadata.get("at_least"), definition.metadata.get("choices")
     if isinstance(value, float) and not math.isfinite(value):
         return f"a finite number, not {value}"
     if at_least is not None and value is not None and value < at_least:
@@ -131,12 +135,12 @@ def _bounds_error(one: Field[Any], value: Any) -> str:
 def find_field(kind: type, name: str) -> Field[Any] | None:
     """Find the field of a dataclass by its name, in our spelling or ActiveMQ's."""
     wanted = snake(name) if is_camel(name) else name
-    return next((one for one in fields(kind) if one.name == wanted), None)
+    return next((definition for definition in fields(kind) if definition.name == wanted), None)
 
 
 def unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
     """Format the error about a name that is not among ``known``, with the closest one or the list of all."""
-    by_snake = {snake(one): one for one in sorted(known)}
+    by_snake = {snake(name): name for name in sorted(known)}
     close = difflib.get_close_matches(snake(name), by_snake, n=1)
     if close:
         cure = f"did you mean {by_snake[close[0]]}?"
@@ -147,34 +151,36 @@ def unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
     return f"unknown {what} {name!r}{where}; {cure}"
 
 
-def convert(kind: type, one: Field[Any], value: Any, *, activemq_units: bool, text: bool = False) -> Any:
+def convert(
+    kind: type, definition: Field[Any], value: Any, *, activemq_units: bool, text: bool = False
+) -> Any:
     """Convert a value to the type and unit of its field.
 
     :param activemq_units: durations are milliseconds, and a negative number means "off"
     :param text: the source has only strings: parse numbers and booleans
     """
-    wanted = types_of(kind)[one.name]
+    wanted = types_of(kind)[definition.name]
     if isinstance(value, str):
-        if one.metadata.get("size"):
-            value = _parse_size(one.name, value)
+        if definition.metadata.get("size"):
+            value = _parse_size(definition.name, value)
         elif text and str not in wanted:
-            value = _parse(one.name, value, wanted)
+            value = _parse(definition.name, value, wanted)
     if not activemq_units or isinstance(value, bool) or not isinstance(value, int | float):
         return value
     if value < 0 and types.NoneType in wanted:
         return None
-    if value < 0 and one.metadata.get("negative_is_off"):
+    if value < 0 and definition.metadata.get("negative_is_off"):
         return 0.0
-    return value / 1000 if one.metadata.get("milliseconds") else value
+    return value / 1000 if definition.metadata.get("milliseconds") else value
 
 
 def _parse_size(name: str, value: str) -> int:
-    found = _SIZE.fullmatch(value)
-    if found is None:
+    match = _SIZE.fullmatch(value)
+    if match is None:
         raise ConfigurationError(
             f"{name} must be a number of bytes, or a size such as '20 mb', not {value!r}"
         )
-    return int(found[1]) * _UNITS[(found[2] or "").lower()[:1]]
+    return int(match[1]) * _UNITS[(match[2] or "").lower()[:1]]
 
 
 def _parse(name: str, value: str, wanted: tuple[type, ...]) -> Any:

@@ -98,8 +98,8 @@ def _is_of_default(value: Given | Section | list[Section]) -> bool:
 def put(section: Section, path: str, given: Given) -> None:
     """Add a value at a path, unless there is one."""
     *inside, name = path.split(".")
-    for one in inside:
-        section = section.setdefault(one, {})  # type: ignore[assignment]
+    for part in inside:
+        section = section.setdefault(part, {})  # type: ignore[assignment]
     section.setdefault(name, given)
 
 

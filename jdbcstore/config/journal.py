@@ -125,7 +125,7 @@ class JournalConfig(Options):
             self._check_replicated()
         if self.stream is None:
             return
-        if not all(_SERVER.fullmatch(one.strip()) for one in self.stream.split(",")):
+        if not all(_SERVER.fullmatch(part.strip()) for part in self.stream.split(",")):
             # It may contain a password, and is not repeated.
             raise ConfigurationError(
                 "stream is not a list of servers: give nats://host:4222, or several with commas; a login"
@@ -137,7 +137,7 @@ class JournalConfig(Options):
                 f"{self.stream_name!r} is not the name of a stream: use letters, digits, - and _",
                 option="stream_name",
             )
-        if not all(_MONITOR.fullmatch(one) for one in self.monitors):
+        if not all(_MONITOR.fullmatch(monitor) for monitor in self.monitors):
             # It may contain a password, too.
             raise ConfigurationError(
                 "stream_monitors is not a list of addresses: give http://host:8222, or several with commas,"
@@ -171,15 +171,15 @@ class JournalConfig(Options):
     @property
     def servers(self) -> tuple[str, ...]:
         """The URLs of the stream's servers."""
-        found = [one.strip() for one in (self.stream or "").split(",")]
-        scheme = "tls" if found[0].startswith("tls:") else "nats"
-        return tuple(one if "://" in one else f"{scheme}://{one}" for one in found if one)
+        servers = [part.strip() for part in (self.stream or "").split(",")]
+        scheme = "tls" if servers[0].startswith("tls:") else "nats"
+        return tuple(server if "://" in server else f"{scheme}://{server}" for server in servers if server)
 
     @property
     def monitors(self) -> tuple[str, ...]:
         """The monitoring addresses of the stream's servers."""
         return tuple(
-            one.strip().rstrip("/") for one in (self.stream_monitors or "").split(",") if one.strip()
+            part.strip().rstrip("/") for part in (self.stream_monitors or "").split(",") if part.strip()
         )
 
     @property

@@ -71,7 +71,10 @@ def load_file(path: Path, environment: Mapping[str, str] = os.environ) -> Config
 
 def _built(values: Section, notes: list[Note]) -> Configuration:
     configuration = build(values)
-    missing = (Note(Kind.MISSING, one.place or "", one.args[0]) for one in configuration.problems.values())
+    missing = (
+        Note(Kind.MISSING, problem.place or "", problem.args[0])
+        for problem in configuration.problems.values()
+    )
     unused = (
         Note(Kind.IGNORED, configuration.sources.get(f"statements.{name}", "configuration"), text)
         for name, reason in unused_statements(configuration.store.statements)
@@ -108,10 +111,10 @@ def _toml_value(
     inner = f"{section}.{key}" if section else key
     if isinstance(value, dict):
         return _toml_section(value, inner, f"{place}, [{inner}]", folder)
-    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         return [
-            _toml_section(one, inner, f"{place}, [[{inner}]] no. {number}", folder)
-            for number, one in enumerate(value, 1)
+            _toml_section(item, inner, f"{place}, [[{inner}]] no. {number}", folder)
+            for number, item in enumerate(value, 1)
         ]
     if key in _PATHS and isinstance(value, str):
         value = str(folder / value)
@@ -148,4 +151,4 @@ def _variables() -> dict[str, str]:
 
 def _scalars(kind: type) -> list[str]:
     simple = {str, int, float, bool, type(None)}
-    return [one.name for one in fields(kind) if simple.issuperset(types_of(kind)[one.name])]
+    return [field.name for field in fields(kind) if simple.issuperset(types_of(kind)[field.name])]

@@ -66,7 +66,7 @@ class DiscardingDeadLettersConfig(Options):
         :raises ConfigurationError: one of them is none
         """
         try:
-            return tuple(re.compile(one) for one in (self.drop_only or "").split())
+            return tuple(re.compile(part) for part in (self.drop_only or "").split())
         except re.error as error:
             raise ConfigurationError(
                 f"drop_only has {self.drop_only!r}, which is not a regular expression: {error}; correct it",

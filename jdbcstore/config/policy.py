@@ -417,7 +417,7 @@ class PolicyEntry(Options):
     def changes_expiration(self) -> bool:
         """Whether messages may get another expiration than that of their senders."""
         delays = (self.expiry_delay, self.min_expiry_delay, self.max_expiry_delay)
-        return self.no_expiry or any(one is not None for one in delays)
+        return self.no_expiry or any(delay is not None for delay in delays)
 
     @property
     def message_groups(self) -> GroupMap:

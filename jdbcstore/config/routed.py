@@ -71,8 +71,8 @@ class RoutedStoreConfig(Options):
     @property
     def patterns(self) -> tuple[Destination, ...]:
         """The destinations of this store; empty for all that no other store has."""
-        found = () if self.queue is None else (Destination.queue(self.queue),)
-        return found if self.topic is None else (*found, Destination.topic(self.topic))
+        patterns = () if self.queue is None else (Destination.queue(self.queue),)
+        return patterns if self.topic is None else (*patterns, Destination.topic(self.topic))
 
     @property
     def label(self) -> str:

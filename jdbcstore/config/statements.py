@@ -213,13 +213,13 @@ def normalise(
         if name is None:
             text = f"statements has no {key!r}{_suggestion(key, known)}"
             raise ConfigurationError(text, option=f"statements.{key}")
-        found: dict[str, StatementValue] | dict[str, str] = lifted if name in data else statements
+        kept: dict[str, StatementValue] | dict[str, str] = lifted if name in data else statements
         try:
             checked = _check_text(key, value) if name in data else _check(BY_NAME[name], key, value)
         except ConfigurationError as error:
             error.option = f"statements.{name}"
             raise
-        if found.setdefault(name, checked) != checked:  # type: ignore[arg-type]
+        if kept.setdefault(name, checked) != checked:  # type: ignore[arg-type]
             raise ConfigurationError(f"statements has two different values of {name}; give one of them")
     return statements, lifted
 
@@ -296,32 +296,34 @@ def parse(what: str, text: str, parameters: tuple[str, ...]) -> Template:
     if not _BLOCK.match(text):
         text = text.rstrip("; \t\r\n")
     pieces, names, place = [], [], 0
-    for found in _TOKEN.finditer(text):
-        if found["mark"] or found["name"]:
-            pieces.append(text[place : found.start()])
-            names.append(found["name"] or "?")
-            place = found.end()
+    for token in _TOKEN.finditer(text):
+        if token["mark"] or token["name"]:
+            pieces.append(text[place : token.start()])
+            names.append(token["name"] or "?")
+            place = token.end()
     pieces.append(text[place:])
     return Template(tuple(pieces), _resolve(what, names, parameters))
 
 
-def _resolve(what: str, found: list[str], parameters: tuple[str, ...]) -> tuple[str, ...]:
+def _resolve(what: str, marks_found: list[str], parameters: tuple[str, ...]) -> tuple[str, ...]:
     wanted = f"{what} takes {_list(parameters)}"
-    marks = found.count("?")
-    if marks and marks < len(found):
-        raise ConfigurationError(f"{wanted}, but mixes ? with :{next(n for n in found if n != '?')}; use one")
-    if marks or not found:
+    marks = marks_found.count("?")
+    if marks and marks < len(marks_found):
+        raise ConfigurationError(
+            f"{wanted}, but mixes ? with :{next(n for n in marks_found if n != '?')}; use one"
+        )
+    if marks or not marks_found:
         if marks != len(parameters):
             given = f"has {marks} times ?" if marks else "has no parameter"
             raise ConfigurationError(f"{wanted}, but {given}")
         return parameters
-    unknown = sorted(set(found) - set(parameters))
-    missing = [name for name in parameters if name not in found]
+    unknown = sorted(set(marks_found) - set(parameters))
+    missing = [name for name in parameters if name not in marks_found]
     if unknown:
         raise ConfigurationError(f"{wanted}, but has :{', :'.join(unknown)}")
     if missing:
         raise ConfigurationError(f"{wanted}, but lacks :{', :'.join(missing)}")
-    return tuple(found)
+    return tuple(marks_found)
 
 
 def _list(parameters: tuple[str, ...]) -> str:
@@ -334,9 +336,9 @@ def _list(parameters: tuple[str, ...]) -> str:
 def split(text: str) -> list[str]:
     """Split a string into its statements, which are separated by semicolons."""
     statements, start = [], 0
-    for found in _TOKEN.finditer(text):
-        if found["end"]:
-            statements.append(text[start : found.start()])
-            start = found.end()
+    for token in _TOKEN.finditer(text):
+        if token["end"]:
+            statements.append(text[start : token.start()])
+            start = token.end()
     statements.append(text[start:])
     return [stripped for statement in statements if (stripped := statement.strip())]

@@ -155,7 +155,7 @@ class StoreConfig(Options):
         for name, value in changes.items():
             known = find_field(type(self), name)
             if known is None:
-                raise ConfigurationError(unknown("option", name, [one.name for one in fields(self)]))
+                raise ConfigurationError(unknown("option", name, [field.name for field in fields(self)]))
             values[known.name] = convert(type(self), known, value, activemq_units=is_camel(name))
         return replace(self, **values)
 
@@ -164,8 +164,8 @@ def length_of(column_type: str | None) -> int:
     """Return the number of characters that a column type holds; None is the default type of a name."""
     if column_type is None:
         return NAME_LENGTH
-    found = _LENGTH.search(column_type)
-    return int(found[1]) if found else _UNBOUNDED
+    match = _LENGTH.search(column_type)
+    return int(match[1]) if match else _UNBOUNDED
 
 
 def _check_type(option_name: str, text: str) -> None:

@@ -117,7 +117,7 @@ def _entry(path: Path, name: str, values: Any) -> UserEntry:
 
 
 def _patterns(values: Any, place: str) -> tuple[Destination, ...]:
-    if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ConfigurationError(f"must be a list of strings, such as {[*EVERYTHING]}", place=place)
     try:
         return tuple(map(Destination.named, values))

@@ -37,8 +37,8 @@ def shown_options(configuration: Configuration) -> Iterator[tuple[str, Any]]:
         value = getattr(configuration, part)
         yield from [(part, None)] if value is None else _inside(f"{part}.", value)
     for part in ("stores", "policies"):
-        for number, one in enumerate(getattr(configuration, part)):
-            for path, value in _inside(f"{part}[{number}].", one):
+        for number, item in enumerate(getattr(configuration, part)):
+            for path, value in _inside(f"{part}[{number}].", item):
                 if path in configuration.sources:
                     yield path, value
 
@@ -48,9 +48,9 @@ def _inside(prefix: str, part: Any) -> Iterator[tuple[str, Any]]:
         part = part.masked()
     if hasattr(part, "type"):
         yield f"{prefix}type", part.type
-    for one in fields(part):
-        value, path = getattr(part, one.name), prefix + one.name
-        if one.metadata.get("secret") and value is not None:
+    for field in fields(part):
+        value, path = getattr(part, field.name), prefix + field.name
+        if field.metadata.get("secret") and value is not None:
             value = "***"
         if is_dataclass(value):
             yield from _inside(f"{path}.", value)
@@ -101,9 +101,9 @@ class _Writer:
     def _put_fields(self, table: TOMLDocument | Table, part: Any, path: str, *names: str) -> None:
         """Write the options of a dataclass: those of these names, or all."""
         # Without these sections there is no such part: they are written even if all options have defaults.
-        absent = {one.name for one in fields(part) if one.default is None}
-        secret = {one.name for one in fields(part) if one.metadata.get("secret")}
-        for name in names or (one.name for one in fields(part)):
+        absent = {field.name for field in fields(part) if field.default is None}
+        secret = {field.name for field in fields(part) if field.metadata.get("secret")}
+        for name in names or (field.name for field in fields(part)):
             value, inner = getattr(part, name), f"{path}{name}"
             if name == "password":
                 if value is not None or inner in self._configuration.problems:
@@ -168,4 +168,4 @@ def _password_variable(path: str) -> str:
 
 def _plain(text: str) -> str:
     """Replace characters that a comment cannot contain."""
-    return "".join(one if one.isprintable() else " " for one in text)
+    return "".join(char if char.isprintable() else " " for char in text)

@@ -34,13 +34,13 @@ def examine(session: DatabaseSession, thresholds: Thresholds | None = None) -> C
         health = session.adapter.health(
             connection.cursor, names, str(tables.lock.name), thresholds or Thresholds()
         )
-        found = [*health.diagnose()]
+        diagnoses = [*health.diagnose()]
         durability = health.durability()
     if durability is not None:
-        found += durability.risks
-    found += _missing_indexes(session, present)
+        diagnoses += durability.risks
+    diagnoses += _missing_indexes(session, present)
     survives = None if durability is None else durability.survives
-    return Checkup.of(health.figures, found, session.adapter.server, survives)
+    return Checkup.of(health.figures, diagnoses, session.adapter.server, survives)
 
 
 def examine_durability(session: DatabaseSession) -> Durability | None:

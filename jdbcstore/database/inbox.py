@@ -51,9 +51,9 @@ class InboxTable(Database):
         """
         table = self.tables.inbox
         with self.translated():
-            found = look(self._engine, self.adapter, [table]).columns
-            if table in found:
-                check_table(table, found[table])
+            columns = look(self._engine, self.adapter, [table]).columns
+            if table in columns:
+                check_table(table, columns[table])
             else:
                 self.check_creates(table, "inbox.sql")
                 create_table(self._engine, self.adapter, table)
@@ -69,10 +69,10 @@ class InboxTable(Database):
             while not self._closed:
                 values = {"consumer": consumer, "age_ms": age_ms, "limit": _PAGE}
                 row = sql.find_old.row(**values)
-                found = connection.exec_driver_sql(sql.find_old.text, row).fetchall()
-                if not found:
+                rows = connection.exec_driver_sql(sql.find_old.text, row).fetchall()
+                if not rows:
                     return total
-                row = sql.remove_old.row(consumer=consumer, up_to=found[-1][0])
+                row = sql.remove_old.row(consumer=consumer, up_to=rows[-1][0])
                 total += connection.exec_driver_sql(sql.remove_old.text, row).rowcount
         raise StoreClosed
 

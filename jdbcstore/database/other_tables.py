@@ -47,7 +47,7 @@ class OtherTables:
         with self._database.translated():
             looker = inspect(self._connection)
             return {
-                name: {one["name"].lower(): str(one["type"]) for one in looker.get_columns(name)}
+                name: {column["name"].lower(): str(column["type"]) for column in looker.get_columns(name)}
                 for name in sorted(looker.get_table_names())
             }
 

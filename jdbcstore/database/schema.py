@@ -103,8 +103,8 @@ def look(engine: Engine, adapter: Adapter, tables: Iterable[Table]) -> Present:
                     columns[name].append(part)
         else:
             inspector = inspect(connection)
-            for (_, name), found in inspector.get_multi_columns(filter_names=names).items():
-                columns[name] = _column_names(found)
+            for (_, name), reflected in inspector.get_multi_columns(filter_names=names).items():
+                columns[name] = _column_names(reflected)
             for (_, name), those in inspector.get_multi_indexes(filter_names=names).items():
                 indexes[name] = {_name(index) for index in those}
         missing = [name for name in names if name not in columns]
@@ -119,8 +119,8 @@ def look(engine: Engine, adapter: Adapter, tables: Iterable[Table]) -> Present:
     )
 
 
-def _column_names(found: Iterable[ReflectedColumn]) -> list[str]:
-    return [str(column["name"]) for column in found]
+def _column_names(columns: Iterable[ReflectedColumn]) -> list[str]:
+    return [str(column["name"]) for column in columns]
 
 
 def _under_another_case(inspector: Inspector, names: list[str]) -> list[str]:
@@ -140,23 +140,23 @@ def refuse_other_case(engine: Engine, missing: Iterable[Table]) -> None:
     written = {name.lower(): name for name in inspector.get_table_names()}
     names = [name for table in missing if (name := str(table.name)).lower() in written]
     # Another process may have created one in the meantime.
-    found = [written[name.lower()] for name in names if not inspector.has_table(name)]
-    if found:
+    tables = [written[name.lower()] for name in names if not inspector.has_table(name)]
+    if tables:
         raise SchemaError(
-            f"this server has the tables {', '.join(found)}, whose names differ from the configured ones in"
+            f"this server has the tables {', '.join(tables)}, whose names differ from the configured ones in"
             " case: configure message_table_name, durable_sub_acks_table_name and lock_table_name as they are"
             " written there",
-            found=", ".join(found),
+            found=", ".join(tables),
             expected=", ".join(str(table.name) for table in missing),
         )
 
 
-def check_table(table: Table, found: Iterable[str], without: Set[str] = frozenset()) -> None:
+def check_table(table: Table, names: Iterable[str], without: Set[str] = frozenset()) -> None:
     """Make sure that a table has its columns, except those ``without`` which it may be.
 
     :raises SchemaError: it lacks one
     """
-    missing = _missing_columns(table, found) - without
+    missing = _missing_columns(table, names) - without
     if missing:
         cure = "it is not ActiveMQ's; choose a table_prefix"
         if missing <= LATER_COLUMNS:
@@ -164,13 +164,13 @@ def check_table(table: Table, found: Iterable[str], without: Set[str] = frozense
         raise SchemaError(
             f"the table {table.name} has no column"
             f" {' and no '.join(name.upper() for name in sorted(missing))}: {cure}",
-            found=", ".join(found),
+            found=", ".join(names),
             expected=", ".join(table.columns.keys()),
         )
 
 
-def _missing_columns(table: Table, found: Iterable[str]) -> set[str]:
-    return set(table.columns.keys()) - {name.lower() for name in found}
+def _missing_columns(table: Table, names: Iterable[str]) -> set[str]:
+    return set(table.columns.keys()) - {name.lower() for name in names}
 
 
 def check_transactions(engine: Engine, present: Present, adapter: Adapter) -> None:

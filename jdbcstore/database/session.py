@@ -123,7 +123,7 @@ class DatabaseSession(Database):
         # A read-only user may not even be allowed to prepare statements that write.
         self.check_given(
             connection,
-            lambda one: one.name not in OF_LOCKERS and (bool(one.columns) or not self.read_only),
+            lambda table: table.name not in OF_LOCKERS and (bool(table.columns) or not self.read_only),
         )
 
     def check_given(self, connection: Connection, wanted: Callable[[Property], bool]) -> None:
@@ -131,7 +131,7 @@ class DatabaseSession(Database):
 
         :raises ConfigurationError: it refuses one; driver errors are not translated
         """
-        asked = [one for one in self.given.replacements() if wanted(one.property_)]
+        asked = [statement for statement in self.given.replacements() if wanted(statement.property_)]
         check_replacements(asked, self.adapter, connection.cursor, self.driver_errors)
 
     def _prepare_tables(self) -> tuple[bool, bool]:

@@ -57,8 +57,8 @@ def kept_path(directory: Path, header: SegmentHeader, *, last_number: int, last_
 
 def live_segments(directory: Path) -> dict[int, Path]:
     """Return the segments that are not released, by their numbers, ascending."""
-    found = {int(match[1]): path for path, match in _matching(directory, _SEGMENT)}
-    return dict(sorted(found.items()))
+    segments = {int(match[1]): path for path, match in _matching(directory, _SEGMENT)}
+    return dict(sorted(segments.items()))
 
 
 def preallocated(directory: Path) -> dict[int, Path]:
@@ -68,11 +68,11 @@ def preallocated(directory: Path) -> dict[int, Path]:
 
 def kept_segments(directory: Path) -> list[Kept]:
     """Return the retained segments, oldest first."""
-    found = [
+    segments = [
         Kept(path, int(match[1], 16), *(int(match[group]) for group in range(2, 7)))
         for path, match in _matching(directory, _KEPT)
     ]
-    return sorted(found, key=lambda kept: (kept.first_time, kept.number))
+    return sorted(segments, key=lambda kept: (kept.first_time, kept.number))
 
 
 def unfinished(directory: Path) -> list[Path]:

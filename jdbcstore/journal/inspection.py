@@ -166,10 +166,10 @@ def _missing(directory: Path, number: int, expected: int, following: SegmentFile
     return Damage(path, number, 0, None, expected, first, "its file is missing")
 
 
-def _proves(number: int, found: tuple[int, Head] | None, later: Iterator[tuple[int, Head]]) -> bool:
+def _proves(number: int, heads: tuple[int, Head] | None, later: Iterator[tuple[int, Head]]) -> bool:
     """Return whether a later record shows that this number had become durable."""
-    return found is not None and (
-        found[1].durable >= number or any(head.durable >= number for _, head in later)
+    return heads is not None and (
+        heads[1].durable >= number or any(head.durable >= number for _, head in later)
     )
 
 
@@ -228,18 +228,18 @@ class _Walk:
                 yield from self._beyond(reader, self._up_to + 1)
                 return
             later = reader.later()
-            found = next(later, None)
-            was_durable = number <= self._applied or _proves(number, found, later)
+            beyond = next(later, None)
+            was_durable = number <= self._applied or _proves(number, beyond, later)
             if self._is_last and not was_durable:
                 self.next_number = number
                 if next(reader.markers(), None) is not None:
                     reason = "it was being written at the end"
                     yield self._damage(offset, None, number, None, reason, torn=True)
                 return
-            if found is None:
+            if beyond is None:
                 yield from self._at_the_end(reader)
                 return
-            (end, head), reason = found, f"record {number} is damaged"
+            (end, head), reason = beyond, f"record {number} is damaged"
             following, last = head.number, head.number if self._up_to is None else self._up_to
             if head.kind == GAP if following > last else end < offset + RECORD:
                 # Lost ones that reach too far; or one in the place of another, so that a gap has no room.
@@ -333,18 +333,18 @@ class _Repair:
     def run(self, *, cut: bool) -> Repaired:
         # A repair can reveal more: after a header, its records. A cut journal may then be too short.
         before: list[Damage] = []
-        while found := self._look():
+        while damages := self._look():
             if self._journal() is None and not cut:
                 raise ValueError(
                     "the header of each file is damaged, and only the database knows which journal it is; run"
                     " jdbcstore journal repair with the configuration that names both, or with --cut"
                 )
-            self._done.damages += [damage for damage in found if damage not in self._done.damages]
-            if found == before:
-                raise ValueError(f"segment {found[0].segment} at {found[0].offset}: {found[0].reason}")
-            before = [] if cut else found
-            if cut or not sum(self._repair(damage) for damage in found):
-                self._cut(found[0])
+            self._done.damages += [damage for damage in damages if damage not in self._done.damages]
+            if damages == before:
+                raise ValueError(f"segment {damages[0].segment} at {damages[0].offset}: {damages[0].reason}")
+            before = [] if cut else damages
+            if cut or not sum(self._repair(damage) for damage in damages):
+                self._cut(damages[0])
             cut = False
         self._done.copies = self._copies if self._copies.exists() else None
         return self._done
@@ -352,11 +352,11 @@ class _Repair:
     def _look(self) -> list[Damage]:
         self._done.records = 0
         damages = []
-        for found in records(self._directory, self._known):
-            if isinstance(found, Record):
+        for record in records(self._directory, self._known):
+            if isinstance(record, Record):
                 self._done.records += 1
             else:
-                damages.append(found)
+                damages.append(record)
         return damages
 
     def _repair(self, damage: Damage) -> bool:
@@ -392,13 +392,13 @@ class _Repair:
             offset, head = next(reader.later(), (0, None))
         if head is not None:
             # A gap comes next if that is not where records begin.
-            found = head.number if offset == BLOCK else max(head.number - 1, 1)
+            number = head.number if offset == BLOCK else max(head.number - 1, 1)
         else:
             following = [file for file in segments(self._directory) if file.number == damage.segment + 1]
-            found = following[0].header.first_number if following and following[0].header else 0
+            number = following[0].header.first_number if following and following[0].header else 0
         if damage.segment == 1 and head is not None and self._known is None:
             return 1
-        return min(found, self._known.applied + 1) if self._known else found
+        return min(number, self._known.applied + 1) if self._known else number
 
     def _make_missing(self, damage: Damage) -> None:
         """Create a file with a gap, or without records if none is known to be lost."""

@@ -180,10 +180,10 @@ class Journal(RecordLog):
 
         :raises StoreClosed: the journal is closed
         """
-        found = self._log.health()
-        if found is None or self._error is None:
-            return found
-        return replace(found, problem=str(self._failure()))
+        health = self._log.health()
+        if health is None or self._error is None:
+            return health
+        return replace(health, problem=str(self._failure()))
 
     def is_at_risk(self, applied: int) -> bool:
         """Return whether the log may have lost records that were acknowledged, so that the backing store

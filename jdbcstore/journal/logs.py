@@ -68,8 +68,8 @@ def contents(config: JournalConfig) -> Iterator[Contents]:
         directory = Path(config.directory)
         yield recover(directory) if directory.is_dir() else Recovered()
         return
-    with stream_contents(config) as found:
-        yield found
+    with stream_contents(config) as journal:
+        yield journal
 
 
 @contextmanager
@@ -109,11 +109,11 @@ def health(config: JournalConfig) -> StreamHealth | None:
         return None
     from jdbcstore.journal.stream.health import looked_at
 
-    found = looked_at(config)
-    if not config.replicated or found.problem is not None:
-        return found
+    state = looked_at(config)
+    if not config.replicated or state.problem is not None:
+        return state
     from jdbcstore.journal.stream.members import group
 
     with suppress(StoreError):
-        found = replace(found, members=group(config).described)
-    return found
+        state = replace(state, members=group(config).described)
+    return state

@@ -74,9 +74,9 @@ class SegmentReader:
         """Yield the records up to a number, or to the first invalid one."""
         last = _LAST if up_to is None else up_to
         while self.number <= last:
-            found = self._in_window(last, is_read=True)
-            if found:
-                yield from found
+            records_of_window = self._in_window(last, is_read=True)
+            if records_of_window:
+                yield from records_of_window
                 continue
             record = self._alone()
             if record is None:
@@ -95,12 +95,12 @@ class SegmentReader:
     def _in_window(self, last: int, *, is_read: bool) -> list[Record]:
         """Go past the records that are complete within one read, and return them if they are to be read."""
         place, stamp = (self.header.number, self.offset), (self.stamp.seed, self.stamp.marker)
-        found, size, number, kind, sequence = records(
+        records_of_window, size, number, kind, sequence = records(
             self._read(self.offset), stamp, self.number, last, place, is_read=is_read
         )
         if size:
             self._advance(self.offset + size, number - 1, kind, sequence)
-        return found
+        return records_of_window
 
     def _alone(self) -> Record | None:
         """Read a record that may be larger than one read."""
@@ -202,7 +202,7 @@ class Recovered:
     @property
     def store(self) -> int:
         """The identity of the backing store; 0 if it was never set."""
-        return next((one.header.store for one in reversed(self.segments) if one.header.store), 0)
+        return next((segment.header.store for segment in reversed(self.segments) if segment.header.store), 0)
 
     @property
     def first_number(self) -> int:
@@ -264,28 +264,28 @@ def recover(directory: Path, *, ignore_missing: bool = False) -> Recovered:
 
     :raises CorruptJournal: a record that was acknowledged is damaged, or a file is missing or cannot be read
     """
-    found = Recovered()
+    recovered = Recovered()
     paths = live_segments(directory)
     last = max(paths, default=0)
     for number, path in paths.items():
         try:
             with SegmentReader(path) as reader:
-                _check_header(found, reader, number, ignore_missing=ignore_missing)
-                _read(found, reader, is_last=number == last)
+                _check_header(recovered, reader, number, ignore_missing=ignore_missing)
+                _read(recovered, reader, is_last=number == last)
         except ValueError as error:
             raise CorruptJournal(str(error), segment=number) from error
         except OSError as error:
             raise CorruptJournal(f"it cannot be read: {error.strerror}", segment=number) from error
-    return found
+    return recovered
 
 
-def _check_header(found: Recovered, reader: SegmentReader, number: int, *, ignore_missing: bool) -> None:
+def _check_header(recovered: Recovered, reader: SegmentReader, number: int, *, ignore_missing: bool) -> None:
     header = reader.header
     if header.number != number:
         raise CorruptJournal(f"its file holds segment {header.number}", segment=number)
-    if not found.segments:
+    if not recovered.segments:
         return
-    before = found.segments[-1]
+    before = recovered.segments[-1]
     if header.journal != before.header.journal:
         raise CorruptJournal("it belongs to another journal than the segment before", segment=number)
     if before.header.number + 1 != number:
@@ -297,15 +297,15 @@ def _check_header(found: Recovered, reader: SegmentReader, number: int, *, ignor
         )
 
 
-def _read(found: Recovered, reader: SegmentReader, *, is_last: bool) -> None:
+def _read(recovered: Recovered, reader: SegmentReader, *, is_last: bool) -> None:
     reader.verify()
     number, offset = reader.number, reader.offset
     segment = Segment(reader.path, reader.header, reader.size, offset, number - 1)
-    found.last_sequence = max(found.last_sequence, reader.sequence - 1)
-    found.clean = reader.last_kind == CLEAN_END or number == 1  # nothing was ever written
+    recovered.last_sequence = max(recovered.last_sequence, reader.sequence - 1)
+    recovered.clean = reader.last_kind == CLEAN_END or number == 1  # nothing was ever written
     if any(not is_last or head.durable >= number for _, head in reader.later()):
         raise CorruptJournal(f"record {number} is damaged", segment=reader.header.number, offset=offset)
     if is_last and next(reader.markers(), None) is not None:
-        found.torn = Torn(reader.header.number, offset, number)
-        found.clean = False
-    found.segments.append(segment)
+        recovered.torn = Torn(reader.header.number, offset, number)
+        recovered.clean = False
+    recovered.segments.append(segment)

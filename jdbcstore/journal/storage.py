@@ -110,7 +110,10 @@ class Segments:
             return list(self._live)
 
     def spans(self) -> list[Span]:
-        return [Span(one.header.number, one.header.first_sequence, one.last_number) for one in self.live]
+        return [
+            Span(segment.header.number, segment.header.first_sequence, segment.last_number)
+            for segment in self.live
+        ]
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:  # noqa: ARG002 - only this process releases
         missing = self._config.ignore_missing_journalfiles
@@ -131,23 +134,23 @@ class Segments:
             ) from error
 
     def open(self, *, first_sequence: int, store: int) -> None:
-        found, self._store = self._found, store
-        self.journal = found.journal or secrets.randbits(63) or 1
-        self.last_number = found.last_number
-        self.last_sequence = max(found.last_sequence, first_sequence - 1)
-        self._changed = not found.clean
+        recovered, self._store = self._found, store
+        self.journal = recovered.journal or secrets.randbits(63) or 1
+        self.last_number = recovered.last_number
+        self.last_sequence = max(recovered.last_sequence, first_sequence - 1)
+        self._changed = not recovered.clean
         try:
-            self._begin_or_resume(found)
+            self._begin_or_resume(recovered)
         except OSError as error:
             raise StoreUnavailable(
                 f"the journal in {self._directory} cannot be opened: {error.strerror}; check the disk"
             ) from error
 
-    def _begin_or_resume(self, found: Recovered) -> None:
+    def _begin_or_resume(self, recovered: Recovered) -> None:
         self._preallocated.start()
         self._retention.start()
-        if found.segments:
-            self._resume(found)
+        if recovered.segments:
+            self._resume(recovered)
         else:
             self._begin(0)
         self._durable = self.last_number
@@ -155,20 +158,20 @@ class Segments:
             # From now on the headers name the store.
             self._begin_next(0)
 
-    def _resume(self, found: Recovered) -> None:
+    def _resume(self, recovered: Recovered) -> None:
         # The machine did not go down with the process: what that did not sync is relied on from now on.
         self._files.sync_directory(self._directory)
-        self._live = found.segments
+        self._live = recovered.segments
         current = self._live[-1]
         current.size = max(current.size, self._config.journal_log_file_size)
         self._file = self._files.open(current.path)
         self._stamp = Stamp.of(current.header)
-        if found.torn is not None:
+        if recovered.torn is not None:
             # Durable before anything is written: a record of the same number must not precede old ones.
-            self._files.truncate(self._file, found.torn.offset)
+            self._files.truncate(self._file, recovered.torn.offset)
             self._files.sync(self._file)
-            self._preallocated.fill(self._file, found.torn.offset, current.size)
-        if not found.clean:
+            self._preallocated.fill(self._file, recovered.torn.offset, current.size)
+        if not recovered.clean:
             # After a failed sync the kernel holds pages that the disk does not have, and takes them for
             # clean: only rewritten pages are synced.
             offset = BLOCK
@@ -539,13 +542,13 @@ class _Retention:
         """
         if not (self._seconds or self._bytes):
             return
-        kept = [(one, one.size) for one in names.kept_segments(self._place)]
+        kept = [(segment, segment.size) for segment in names.kept_segments(self._place)]
         size = sum(each for _, each in kept)
         oldest = self._clock.now_ms() - self._seconds * 1000
-        for one, each in kept:
-            if (self._seconds and one.last_time < oldest) or (self._bytes and size > self._bytes):
+        for segment, each in kept:
+            if (self._seconds and segment.last_time < oldest) or (self._bytes and size > self._bytes):
                 size -= each
                 if self._place == self._directory:
-                    self._preallocated.give(one.path, each)
+                    self._preallocated.give(segment.path, each)
                 else:
-                    self._files.remove(one.path)
+                    self._files.remove(segment.path)

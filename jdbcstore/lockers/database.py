@@ -87,7 +87,7 @@ class JdbcLocker(AbstractLocker):
         session = self._session
         if not session.read_only and {*names} & {*session.config.statements}:
             with contextlib.closing(session.connect()) as connection, session.translated():
-                session.check_given(connection, lambda one: one.name in names)
+                session.check_given(connection, lambda table: table.name in names)
 
     @property
     def is_in_row(self) -> bool:
@@ -367,9 +367,9 @@ class LeaseDatabaseLocker(JdbcLocker):
         ours = self.clock.now_ms()
         if self._sql.now_ms is None:
             return ours
-        found = connection.fetch(self._sql.now_ms)
-        if not found:
+        rows = connection.fetch(self._sql.now_ms)
+        if not rows:
             raise StoreError(NO_ROW)
-        theirs = epoch_ms(found[0][0])
+        theirs = epoch_ms(rows[0][0])
         self.skew_ms = ours - theirs
         return ours if abs(self.skew_ms) <= self._allowed_ms else theirs

@@ -141,14 +141,14 @@ def last_epoch(session: DatabaseSession, connection: Connection) -> int:
 def number_in(row: str, session: DatabaseSession, connection: Connection) -> int:
     """Return the number in a row of JDBCSTORE_STATE, outside a transaction; a missing row is added with 0."""
     sql = session.of(LockStatements)
-    while not (found := connection.fetch(sql.find_epoch, epoch_row=row)):
+    while not (rows := connection.fetch(sql.find_epoch, epoch_row=row)):
         try:
             connection.execute(sql.add_epoch, epoch_row=row)
         except session.failures as error:
             if session.classify(error) is not Failure.DUPLICATE:
                 raise
             connection.rollback()
-    return int(found[0][0])
+    return int(rows[0][0])
 
 
 def follow_clock(session: DatabaseSession, connection: Connection) -> None:
@@ -159,9 +159,9 @@ def follow_clock(session: DatabaseSession, connection: Connection) -> None:
     """
     sql = session.of(ClaimStatements)
     for _ in range(2):
-        while not (found := connection.fetch(sql.find_clock)):
+        while not (rows := connection.fetch(sql.find_clock)):
             number_in(CLOCK_ROW, session, connection)
-        [(noted, now)] = found
+        [(noted, now)] = rows
         back = int(noted) - int(now)
         if back < _TOLERANCE_MS:
             if -back >= _TOLERANCE_MS:
@@ -202,11 +202,11 @@ def claimed_by(session: DatabaseSession, connection: Connection) -> str | None:
         return None
     if not session.read_only:
         follow_clock(session, connection)
-    found = connection.fetch(session.of(ClaimStatements).find_sessions)
-    if not found:
+    rows = connection.fetch(session.of(ClaimStatements).find_sessions)
+    if not rows:
         return None
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{found[0][1]}{more} (claims)"
+    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    return f"{rows[0][1]}{more} (claims)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +250,8 @@ def _look(session: DatabaseSession, connection: Connection, clock: Clock) -> Loc
     sql = session.of(LockStatements)
     (holder, expires), now_ms = _owner(sql, connection), _now_ms(sql, connection)
     skew = None if now_ms is None else clock.now_ms() - now_ms
-    found = connection.fetch(sql.find_epoch, epoch_row=EPOCH_ROW) if session.has_own_tables else []
-    return LockView(holder, expires, now_ms, skew, int(found[0][0]) if found else None)
+    epochs = connection.fetch(sql.find_epoch, epoch_row=EPOCH_ROW) if session.has_own_tables else []
+    return LockView(holder, expires, now_ms, skew, int(epochs[0][0]) if epochs else None)
 
 
 def _owner(sql: LockStatements, connection: Connection) -> tuple[str | None, int | None]:

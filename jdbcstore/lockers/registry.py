@@ -31,13 +31,13 @@ def make_locker(
 
     :raises ConfigurationError: the class does not exist, or does not take these options
     """
-    options = {one.name: getattr(config, one.name) for one in fields(config)}
+    options = {field.name: getattr(config, field.name) for field in fields(config)}
     if isinstance(config, CustomLockerConfig):
         where = str(config.locker_class)
         del options["locker_class"], options["options"]
         options |= config.options
-        found = entry_points(group=ENTRY_POINTS, name=where)
-        factory = next(iter(found)).load() if found else _imported(where)
+        entries = entry_points(group=ENTRY_POINTS, name=where)
+        factory = next(iter(entries)).load() if entries else _imported(where)
     else:
         where = _BUILT_IN[config.type]
         if isinstance(config, StreamLockerConfig):

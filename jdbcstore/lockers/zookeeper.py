@@ -263,5 +263,5 @@ class _Sessions(logging.Logger):
     def handle(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
             log.info("%s", record.getMessage(), exc_info=record.exc_info)
-        elif found := self._AGREED.search(record.getMessage()):
-            self.timeout = int(found[1]) / 1000
+        elif match := self._AGREED.search(record.getMessage()):
+            self.timeout = int(match[1]) / 1000

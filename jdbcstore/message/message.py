@@ -344,9 +344,9 @@ _ITEM = 128
 
 def _deep_size(value: Any) -> int:
     if isinstance(value, Mapping):
-        return sum(_ITEM + len(name) + _deep_size(one) for name, one in value.items())
+        return sum(_ITEM + len(name) + _deep_size(item) for name, item in value.items())
     if isinstance(value, list | tuple):
-        return sum(_ITEM + _deep_size(one) for one in value)
+        return sum(_ITEM + _deep_size(item) for item in value)
     return getsizeof(value)
 
 

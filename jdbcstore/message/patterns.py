@@ -111,5 +111,5 @@ def _matches(pattern: tuple[str, ...], elements: list[str]) -> bool:
     else:
         fixed = pattern
     return len(fixed) == len(elements) and all(
-        expected in (ANY_CHILD, found) for expected, found in zip(fixed, elements, strict=True)
+        expected in (ANY_CHILD, element) for expected, element in zip(fixed, elements, strict=True)
     )

@@ -44,7 +44,7 @@ def indented_json(text: str) -> str | None:
         json.loads(text)
     except (ValueError, RecursionError):
         return None
-    found: list[str] = []
+    pieces: list[str] = []
     depth = 0
     parts = _TOKEN.findall(text)
     for at, part in enumerate(parts):
@@ -52,19 +52,19 @@ def indented_json(text: str) -> str | None:
             depth += 1
             if depth > _DEEPEST:
                 return None
-            found.append(part)
+            pieces.append(part)
             if parts[at + 1] != _EMPTY[part]:
-                found.append("\n" + "  " * depth)
+                pieces.append("\n" + "  " * depth)
         elif part in ("}", "]"):
             depth -= 1
             if parts[at - 1] not in _EMPTY:
-                found.append("\n" + "  " * depth)
-            found.append(part)
+                pieces.append("\n" + "  " * depth)
+            pieces.append(part)
         elif part == ",":
-            found.append(",\n" + "  " * depth)
+            pieces.append(",\n" + "  " * depth)
         else:
-            found.append(": " if part == ":" else part)
-    return "".join(found)
+            pieces.append(": " if part == ":" else part)
+    return "".join(pieces)
 
 
 def indented_xml(text: str) -> str | None:
@@ -119,12 +119,12 @@ def _xml_parts(data: bytes) -> list[tuple[str, str]]:
     parser.EndCdataSectionHandler = note("text")
     parser.CommentHandler = parser.ProcessingInstructionHandler = parser.XmlDeclHandler = note("other")
     parser.Parse(data, True)
-    found: list[tuple[str, str]] = []
+    parts: list[tuple[str, str]] = []
     for (begin, kind), (end, _) in pairwise([*places, (len(data), "")]):
         part = data[begin:end].decode()
-        if kind == "text" and found and found[-1][0] == "text":
-            found[-1] = kind, found[-1][1] + part
+        if kind == "text" and parts and parts[-1][0] == "text":
+            parts[-1] = kind, parts[-1][1] + part
         else:
             # Text between a declaration and the root is not reported.
-            found.append((kind, part if kind == "text" else part.rstrip()))
-    return found
+            parts.append((kind, part if kind == "text" else part.rstrip()))
+    return parts

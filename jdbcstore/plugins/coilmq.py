@@ -122,7 +122,11 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
 
     def destinations(self) -> set[str]:
         """Return the queues that have messages, as ``/queue/NAME``."""
-        queues = (one for one in self._store.destinations() if one.kind is DestinationKind.QUEUE)
+        queues = (
+            destination
+            for destination in self._store.destinations()
+            if destination.kind is DestinationKind.QUEUE
+        )
         return {_PREFIX + queue.name for queue in queues}
 
     def close(self) -> None:
@@ -233,7 +237,9 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
         """Remove the subscribers of a connection; their unacknowledged messages return to the queues."""
         with lock:
             self._subscriptions.disconnect(connection)
-            self._release({one for one in self._pending if one.connection is connection})
+            self._release(
+                {subscription for subscription in self._pending if subscription.connection is connection}
+            )
 
     def ack(self, connection: Any, frame: Frame, transaction: Any = None, id: Any = None) -> None:  # noqa: A002, ARG002
         """Remove a delivered message. For the ACKs of a transaction, CoilMQ calls this at COMMIT."""
@@ -254,7 +260,11 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
     def _deliver(self, destination: str) -> None:
         """Send waiting messages to subscribers without a pending one."""
         while True:
-            idle = [one for one in self._subscriptions.subscribers(destination) if one not in self._pending]
+            idle = [
+                subscriber
+                for subscriber in self._subscriptions.subscribers(destination)
+                if subscriber not in self._pending
+            ]
             if not idle:
                 return
             frame = self.store.claim(destination)
@@ -275,7 +285,9 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
 
     def _release(self, subscriptions: set[Subscription]) -> None:
         """Return the unacknowledged messages of these subscribers to their queues."""
-        frames = [self._pending.pop(one) for one in subscriptions if one in self._pending]
+        frames = [
+            self._pending.pop(subscription) for subscription in subscriptions if subscription in self._pending
+        ]
         for frame in frames:
             self.store.release(frame)
         for destination in {frame.headers["destination"] for frame in frames}:

@@ -262,17 +262,17 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
     def get_table(self, exchange: str) -> list[tuple[str, Any, str]]:
         """Return the bindings of an exchange, for kombu's exchange types."""
-        found = self.routing.find_exchange(exchange)
-        return self._table(found) if found else []
+        known = self.routing.find_exchange(exchange)
+        return self._table(known) if known else []
 
     def _table(self, exchange: Exchange) -> list[tuple[str, Any, str]]:
         prepare = self.exchange_types[exchange.kind].prepare_bind
-        return [prepare(one.queue, None, one.routing_key, None) for one in exchange.bindings]
+        return [prepare(binding.queue, None, binding.routing_key, None) for binding in exchange.bindings]
 
     def typeof(self, exchange: str, default: str = "direct") -> Any:
         """Return the type of an exchange."""
-        found = self.routing.find_exchange(exchange)
-        return self.exchange_types[found.kind if found else default]
+        known = self.routing.find_exchange(exchange)
+        return self.exchange_types[known.kind if known else default]
 
     def queue_bind(
         self,
@@ -396,12 +396,14 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         if not exchange:
             queue = self.routing.known_queue(routing_key)
             return {} if queue is None else {routing_key: queue.message_ttl_ms}
-        found = self.routing.known_exchange(exchange)
-        if found is None:
+        declared = self.routing.known_exchange(exchange)
+        if declared is None:
             return {}
-        kind = self.exchange_types[found.kind]
-        queues = kind.lookup(self._table(found), exchange, routing_key, None)
-        return {one.queue: one.message_ttl_ms for one in found.bindings if one.queue in queues}
+        kind = self.exchange_types[declared.kind]
+        queues = kind.lookup(self._table(declared), exchange, routing_key, None)
+        return {
+            binding.queue: binding.message_ttl_ms for binding in declared.bindings if binding.queue in queues
+        }
 
     def _lookup(self, exchange: str, routing_key: str, default: str | None = None) -> list[str]:  # noqa: ARG002
         return [*self._routed(exchange, routing_key)]
@@ -431,7 +433,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         )
 
         def limited(ttl_ms: int | None) -> Message:
-            given = [one for one in (own_ms, ttl_ms) if one is not None]
+            given = [limit for limit in (own_ms, ttl_ms) if limit is not None]
             return made.replace(expiration_ms=now_ms + min(given)) if given else made
 
         def routed() -> dict[str, Message]:
@@ -483,9 +485,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
     def _get(self, queue: str, timeout: float | None = None, *, no_ack: bool = False) -> dict[str, Any]:
         claims = self._shared.queue(queue)
-        while found := claims.claim(wait=timeout or 0.0):
-            if (payload := _readable(claims, found[0])) is not None:
-                return self.deliveries.add(claims, found[0], payload, no_ack=no_ack)
+        while taken := claims.claim(wait=timeout or 0.0):
+            if (payload := _readable(claims, taken[0])) is not None:
+                return self.deliveries.add(claims, taken[0], payload, no_ack=no_ack)
         raise Empty
 
     def _get_and_deliver(self, queue: str, callback: Callable[..., Any]) -> None:

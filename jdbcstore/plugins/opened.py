@@ -53,12 +53,12 @@ class OpenOnce(Generic[T]):
     def _suspend(self) -> None:
         """Suspend work on files that a child must not find open, before a fork."""
         self._lock.acquire()
-        for one in self._shared.values():
-            one.suspend()
+        for shared in self._shared.values():
+            shared.suspend()
 
     def _resume(self) -> None:
-        for one in self._shared.values():
-            one.resume()
+        for shared in self._shared.values():
+            shared.resume()
         self._lock.release()
 
     def _forget(self) -> None:
@@ -71,5 +71,5 @@ class OpenOnce(Generic[T]):
         """Close everything; claimed messages return to their places."""
         with self._lock:
             shared, self._shared = self._shared, {}
-        for one in shared.values():
-            one.close()
+        for queue in shared.values():
+            queue.close()

@@ -281,7 +281,7 @@ class OpenClaims(OpenOnce[SharedClaims]):
         with self._lock:
             if shared.users or shared not in self._shared.values():
                 return
-            self._shared = {key: one for key, one in self._shared.items() if one is not shared}
+            self._shared = {key: queue for key, queue in self._shared.items() if queue is not shared}
         shared.close()
 
 

@@ -120,10 +120,10 @@ class IOExceptionHandler:
         if config.ignore_all_errors:
             return True
         causes = [*_causes(error)]
-        if config.ignore_no_space_errors and any(config.no_space_message in str(one) for one in causes):
+        if config.ignore_no_space_errors and any(config.no_space_message in str(error) for error in causes):
             return True
         return config.ignore_sql_exceptions and any(
-            config.sql_exception_message in str(one) for one in causes if _is_from_driver(one)
+            config.sql_exception_message in str(error) for error in causes if _is_from_driver(error)
         )
 
     def _on_lost(self, error: LockLost) -> None:

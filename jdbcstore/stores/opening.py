@@ -165,31 +165,34 @@ class Opening:
         from jdbcstore.stores.guarded import GuardedFilteredStore
 
         with ExitStack() as opened:
-            routes = [route for one in self._configuration.stores for route in self._routes(one, opened)]
+            routes = [
+                route for config in self._configuration.stores for route in self._routes(config, opened)
+            ]
             fence = None if self._configuration.locker is None else self._tenancies
             store = GuardedFilteredStore(routes, fence=fence, clock=self._clock, read_only=self._read_only)
             opened.pop_all()
             return store
 
-    def _routes(self, one: RoutedStoreConfig, opened: ExitStack) -> Iterable[Route]:
+    def _routes(self, config: RoutedStoreConfig, opened: ExitStack) -> Iterable[Route]:
         from jdbcstore.stores.filtered import Route, StorePerDestination
 
-        folder = None if one.directory is None else Path(one.directory)
+        folder = None if config.directory is None else Path(config.directory)
         store: Store | StorePerDestination
-        if one.per_destination and folder is not None:
-            open_store = partial(self._open_in, one)
+        if config.per_destination and folder is not None:
+            open_store = partial(self._open_in, config)
             store = StorePerDestination(folder, open_store, read_only=self._read_only)
         else:
-            store = self._open_in(one, folder)
+            store = self._open_in(config, folder)
             opened.callback(_close, store)
         return [
-            Route(store=store, destination=pattern, name=one.label) for pattern in one.patterns or (None,)
+            Route(store=store, destination=pattern, name=config.label)
+            for pattern in config.patterns or (None,)
         ]
 
-    def _open_in(self, one: RoutedStoreConfig, folder: Path | None) -> Store:
+    def _open_in(self, config: RoutedStoreConfig, folder: Path | None) -> Store:
         if folder is not None and not self._read_only:
             make_folder(folder)
-        store = self._open_one(_of_route(self._configuration, one, folder))
+        store = self._open_one(_of_route(self._configuration, config, folder))
         if isinstance(store, GuardedStore) and store.fence is not None:
             self._tenancies.add(store.fence)
         return store
@@ -203,44 +206,44 @@ class Tenancies:
         self._each: list[Tenure] = []
         self._listeners: list[Callable[[LockLost], None]] = []
 
-    def add(self, one: Tenure) -> None:
+    def add(self, tenure: Tenure) -> None:
         with self._lock:
-            self._each.append(one)
+            self._each.append(tenure)
             listeners = [*self._listeners]
         for listener in listeners:
-            one.on_lost(listener)
+            tenure.on_lost(listener)
 
     @property
     def lost(self) -> LockLost | None:
         with self._lock:
-            return next((one.lost for one in self._each if one.lost is not None), None)
+            return next((tenure.lost for tenure in self._each if tenure.lost is not None), None)
 
     def on_lost(self, listener: Callable[[LockLost], None]) -> None:
         with self._lock:
             self._listeners.append(listener)
             each = [*self._each]
-        for one in each:
-            one.on_lost(listener)
+        for tenure in each:
+            tenure.on_lost(listener)
 
 
 def with_journals(configuration: Configuration) -> Iterator[Configuration]:
     """Return the configurations of the single stores that exist and have a journal."""
     every = [] if configuration.stores else [configuration]
-    for one in configuration.stores:
-        folder = None if one.directory is None else Path(one.directory)
+    for config in configuration.stores:
+        folder = None if config.directory is None else Path(config.directory)
         folders: list[Path | None] = [folder]
-        if one.per_destination and folder is not None:
+        if config.per_destination and folder is not None:
             folders = [*(path for path in sorted(folder.glob("*")) if path.is_dir())]
-        every += [_of_route(configuration, one, found) for found in folders]
-    return (one for one in every if one.journal is not None)
+        every += [_of_route(configuration, config, path) for path in folders]
+    return (config for config in every if config.journal is not None)
 
 
-def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path | None) -> Configuration:
+def _of_route(configuration: Configuration, config: RoutedStoreConfig, folder: Path | None) -> Configuration:
     """Return the configuration of one of several stores, in its folder if it has one.
 
     :raises ConfigurationError: the locker does not support several stores
     """
-    journal, source, locker = one.journal_in(folder), one.data_source, configuration.locker
+    journal, source, locker = config.journal_in(folder), config.data_source, configuration.locker
     if journal is not None and journal.replicated:
         raise ConfigurationError(
             "a replicated journal is not for one of several stores, which would have several masters; share"
@@ -255,10 +258,10 @@ def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path
             option="locker.data_source",
         )
     if isinstance(locker, SharedFileLockerConfig):
-        of_label = Path(locker.directory or "") / folder_name(one.label or "others")
+        of_label = Path(locker.directory or "") / folder_name(config.label or "others")
         locker = replace(locker, directory=str(folder or of_label))
     if isinstance(locker, ZooKeeperLockerConfig):
-        locker = replace(locker, path=f"{locker.path}/{one.name_in(folder)}")
+        locker = replace(locker, path=f"{locker.path}/{config.name_in(folder)}")
     implied = "locker.type" not in configuration.sources
     has_files = journal is not None and journal.stream is None
     if has_files and implied and isinstance(locker, LeaseDatabaseLockerConfig):
@@ -269,14 +272,14 @@ def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path
         data_source=source or DataSourceConfig(),
         journal=journal,
         locker=locker,
-        sources=_sources_of(configuration, one),
+        sources=_sources_of(configuration, config),
     )
 
 
-def _sources_of(configuration: Configuration, one: RoutedStoreConfig) -> dict[str, str]:
+def _sources_of(configuration: Configuration, config: RoutedStoreConfig) -> dict[str, str]:
     """Return the places where the options of one store were set, as if it were the only one."""
     sources = dict(configuration.sources)
-    prefix = f"stores[{configuration.stores.index(one)}]."
+    prefix = f"stores[{configuration.stores.index(config)}]."
     own = {path.removeprefix(prefix): place for path, place in sources.items() if path.startswith(prefix)}
     if "directory" in own:
         own |= {"url": own["directory"], "journal.directory": own["directory"]}

@@ -196,14 +196,14 @@ class _TracedSource(_Traced):
         self._place: Destination = (self._info or traced).destination
 
     def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
+        method = super().__getattr__(name)
         if name.startswith("add_"):
-            return partial(self._add, found)
+            return partial(self._add, method)
         if name.startswith("acknowledge"):
-            return partial(self._acknowledge, found)
+            return partial(self._acknowledge, method)
         if name in ("subscribe", "subscription"):
-            return lambda *names, **options: _TracedSource(found(*names, **options))
-        return found
+            return lambda *names, **options: _TracedSource(method(*names, **options))
+        return method
 
     def _add(self, add: Callable[..., T], *args: Any, **named: Any) -> T:
         [given] = (*args, *named.values())
@@ -212,12 +212,12 @@ class _TracedSource(_Traced):
             span = self._begin("send", "send", SpanKind.PRODUCER, messages)
             messages = [carrying(messages[0], span)]
         else:
-            messages = [_created(one, self._place) for one in messages]
+            messages = [_created(message, self._place) for message in messages]
             span = self._begin("send", "send", SpanKind.CLIENT, messages)
         return _watched(span, partial(add, messages[0] if isinstance(given, Message) else messages))
 
     def _acknowledge(self, acknowledge: Callable[..., T], *messages: Reference) -> T:
-        known = [one for one in messages if isinstance(one, Message)]
+        known = [message for message in messages if isinstance(message, Message)]
         span = self._begin("acknowledge", "settle", SpanKind.CLIENT, known)
         return _watched(span, partial(acknowledge, *messages))
 

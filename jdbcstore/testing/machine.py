@@ -137,15 +137,15 @@ class StoreMachine(RuleBasedStateMachine):
         if by == "id":
             return reference.message_id
         if by == "message":
-            found = attempt(lambda store: place.on(store).get_message(reference.sequence), self.model)
-            if isinstance(found, Message):
-                return found
+            stored = attempt(lambda store: place.on(store).get_message(reference.sequence), self.model)
+            if isinstance(stored, Message):
+                return stored
         return reference
 
     def can_update(self, message: Message) -> bool:
         """Return whether the message alone changes: ActiveMQ's own statement finds all of its id."""
         statements = getattr(getattr(self.real, "config", None), "statements", {})
-        same = sum(one.message_id == message.message_id for one in self.sent)
+        same = sum(sent.message_id == message.message_id for sent in self.sent)
         return same < 2 or "updateMessageStatement" not in statements
 
     @rule(place=places, about=messages, how=st.sampled_from(["add", "async"]))
@@ -159,12 +159,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(place=places, about=st.lists(messages, max_size=8))
     def add_many(self, place: Place, about: list[dict[str, Any]]) -> None:
-        added = [self.message(one) for one in about]
+        added = [self.message(item) for item in about]
         self.references[place] += self.both(lambda store: place.on(store).add_messages(added))
 
     @rule(place=places, about=st.lists(messages, max_size=5))
     def add_without_waiting(self, place: Place, about: list[dict[str, Any]]) -> None:
-        added = [self.message(one) for one in about]
+        added = [self.message(item) for item in about]
 
         def add(store: Store) -> list[MessageReference]:
             futures = [place.on(store).add_message_async(message) for message in added]
@@ -239,7 +239,7 @@ class StoreMachine(RuleBasedStateMachine):
             if wait:
                 subscription.acknowledge(*done)
             else:
-                for future in [subscription.acknowledge_async(one) for one in done]:
+                for future in [subscription.acknowledge_async(name) for name in done]:
                     future.result(180)
 
         self.both(acknowledge)
@@ -268,12 +268,12 @@ class StoreMachine(RuleBasedStateMachine):
         def read(store: Store) -> Any:
             return source(store).recover(limit)
 
-        expected, found = attempt(read, self.model), attempt(read, self.real)
+        expected, actual = attempt(read, self.model), attempt(read, self.real)
         if isinstance(expected, type):
-            assert found == expected
+            assert actual == expected
             return
-        assert list(map(stored, found)) == list(map(stored, expected))
-        self.cursors.append((source, expected.cursor, found.cursor))
+        assert list(map(stored, actual)) == list(map(stored, expected))
+        self.cursors.append((source, expected.cursor, actual.cursor))
 
     @precondition(lambda self: self.cursors)
     @rule(number=numbers, limit=limits)
@@ -283,10 +283,10 @@ class StoreMachine(RuleBasedStateMachine):
         expected = attempt(
             lambda store: walk(lambda after: source(store).recover(limit, after), of_model), self.model
         )
-        found = attempt(
+        actual = attempt(
             lambda store: walk(lambda after: source(store).recover(limit, after), of_real), self.real
         )
-        assert found == expected
+        assert actual == expected
 
     @rule(
         steps=st.lists(st.tuples(kinds, places, messages, numbers), max_size=8),
@@ -310,7 +310,8 @@ class StoreMachine(RuleBasedStateMachine):
     def steps(self, steps: Sequence[Step], reader: tuple[str, str], by: str) -> list[TransactionStep]:
         """Return the writes of a transaction, in order."""
         return [
-            TransactionStep(one[1] if one[0] == "add" else None, self.step(*one, reader, by)) for one in steps
+            TransactionStep(item[1] if item[0] == "add" else None, self.step(*item, reader, by))
+            for item in steps
         ]
 
     def refer(
@@ -334,9 +335,9 @@ class StoreMachine(RuleBasedStateMachine):
             done = self.reference(place, number, by)
             return lambda transaction: on(transaction).acknowledge_subscription(*reader, done)
         if kind == "update":
-            found = self.reference(place, number, "message")
-            if isinstance(found, Message) and self.can_update(found):
-                changed = found.replace(jms_type="changed", priority=number % 10)
+            stored = self.reference(place, number, "message")
+            if isinstance(stored, Message) and self.can_update(stored):
+                changed = stored.replace(jms_type="changed", priority=number % 10)
                 return lambda transaction: on(transaction).update_message(changed)
         gone = self.reference(place, number, by)
         return lambda transaction: on(transaction).acknowledge(gone)
@@ -404,12 +405,12 @@ def stored(message: Message) -> tuple[int | None, Message]:
 
 def walk(read: Callable[[Cursor | None], Any], after: Cursor | None = None) -> list[object]:
     """Return everything behind a cursor, page by page."""
-    found: list[object] = []
+    messages: list[object] = []
     while True:
         page = read(after)
-        found += map(stored, page)
+        messages += map(stored, page)
         if page.at_end:
-            return found
+            return messages
         after = page.cursor
 
 

@@ -91,27 +91,27 @@ def examine_health(configuration: Configuration) -> Checkup | None:
 
 def examine_streams(configuration: Configuration) -> Iterator[tuple[Finding, Sequence[Diagnosis]]]:
     """Ask the servers of each journal's stream once; yield its faults, too."""
-    for one in with_journals(configuration):
-        if one.journal is None or not one.journal.use_journal or one.journal.stream is None:
+    for config in with_journals(configuration):
+        if config.journal is None or not config.journal.use_journal or config.journal.stream is None:
             continue
         try:
-            health = stream_health(one.journal)
+            health = stream_health(config.journal)
         except StoreError as error:
-            yield Finding("Journal", one.journal.place, "", None, str(error)), ()
+            yield Finding("Journal", config.journal.place, "", None, str(error)), ()
             continue
         if health is None:
             continue
         if health.present == 0:  # opening the store detects missing records
             yield Finding("Journal", health.place, health.sync, "not created yet"), ()
             continue
-        if health.problem is not None and not health.is_unsafe and (missing := unreachable(one.journal)):
+        if health.problem is not None and not health.is_unsafe and (missing := unreachable(config.journal)):
             said = f"{health.problem}; no connection is accepted by {', '.join(missing)}"
             health = dataclasses.replace(health, problem=said)
-        found = None
+        state = None
         if health.present is not None:
             led = "" if health.leader is None else f", led by {health.leader}"
-            found = f"{health.current} of {health.present} replicas are current{led}"
-        yield Finding("Journal", health.place, health.sync, found, health.problem), [*health.diagnoses]
+            state = f"{health.current} of {health.present} replicas are current{led}"
+        yield Finding("Journal", health.place, health.sync, state, health.problem), [*health.diagnoses]
 
 
 def _reached(configuration: Configuration) -> tuple[str, str]:
@@ -148,10 +148,10 @@ def _package(group: str, module: str, purpose: str, extra: str) -> Finding:
             group, module, purpose, None, f"cannot be imported: {error}; install the missing library"
         )
     try:
-        found = version(_DISTRIBUTIONS.get(module, module))
+        installed = version(_DISTRIBUTIONS.get(module, module))
     except PackageNotFoundError:
-        found = "in Python"
-    return Finding(group, module, purpose, found)
+        installed = "in Python"
+    return Finding(group, module, purpose, installed)
 
 
 def _odbc_drivers() -> Iterator[Finding]:
@@ -160,8 +160,8 @@ def _odbc_drivers() -> Iterator[Finding]:
     except ImportError:
         return
     for purpose, (*words, cure) in _ODBC.items():
-        found = [name for name in names if any(word in name.lower() for word in words)]
-        there = ", ".join(found) or None
+        drivers = [name for name in names if any(word in name.lower() for word in words)]
+        there = ", ".join(drivers) or None
         yield Finding("ODBC drivers", f"of {purpose}", "pyodbc", there, None if there else cure)
 
 
@@ -177,17 +177,17 @@ def _spark() -> Iterator[Finding]:
         yield _package("Spark", module, "jdbcstore sql, report", "spark")
     yield _java()
     for name, vendor in VENDORS.items():
-        found = vendors.find_jar(vendor)
-        yield _placed("Spark", f"JDBC driver of {name}", "jdbcstore sql, report", found, vendors.cure(vendor))
+        jar = vendors.find_jar(vendor)
+        yield _placed("Spark", f"JDBC driver of {name}", "jdbcstore sql, report", jar, vendors.cure(vendor))
 
 
 def _java() -> Finding:
     purpose = "Spark, and JDBC drivers"
     try:
-        found = java.find_java()
+        installed = java.find_java()
     except ConfigurationError as error:
         return Finding("Spark", "Java", purpose, None, str(error))
-    return Finding("Spark", "Java", purpose, f"{found.version}, of {found.origin}: {found.home}")
+    return Finding("Spark", "Java", purpose, f"{installed.version}, of {installed.origin}: {installed.home}")
 
 
 def _placed(group: str, name: str, purpose: str, place: Path | None, cure: str) -> Finding:

@@ -103,7 +103,7 @@ class JournalHistory:
         if start is not None:
             last = (start.last_journal, start.last_record)
             self._check_is_there(segments, start)
-            segments = segments[[one.journal for one in segments].index(start.journal) :]
+            segments = segments[[segment.journal for segment in segments].index(start.journal) :]
         elif segments:
             last = (segments[-1].journal, self._last_record(segments[-1]))
         for segment, following in zip(segments, [*segments[1:], None], strict=True):
@@ -118,7 +118,7 @@ class JournalHistory:
 
     def _segments(self) -> list[_Segment]:
         """Return all files in order, journal by journal."""
-        found: dict[tuple[int, int], _Segment] = {}
+        segments: dict[tuple[int, int], _Segment] = {}
         # Live files first: a file that is retired in the meantime is then found twice, but never missed.
         for number, path in live_segments(self._directory).items():
             try:
@@ -128,21 +128,25 @@ class JournalHistory:
                 return self._segments()
             except ValueError as error:
                 raise CorruptJournal(str(error), segment=number) from error
-            found[header.journal, number] = _Segment(
+            segments[header.journal, number] = _Segment(
                 header.journal, number, header.first_number, header.created, path
             )
         for kept in kept_segments(self._archive):
             if kept.last_number >= kept.first_number:
-                found[kept.journal, kept.number] = _Segment(
+                segments[kept.journal, kept.number] = _Segment(
                     kept.journal, kept.number, kept.first_number, kept.first_time, kept.path
                 )
         begun: dict[int, int] = {}
-        for segment in found.values():
+        for segment in segments.values():
             begun[segment.journal] = min(segment.created, begun.get(segment.journal, segment.created))
-        return sorted(found.values(), key=lambda one: (begun[one.journal], one.journal, one.number))
+        return sorted(
+            segments.values(), key=lambda segment: (begun[segment.journal], segment.journal, segment.number)
+        )
 
     def _check_is_there(self, segments: list[_Segment], after: _Place) -> None:
-        first = min((one.first_record for one in segments if one.journal == after.journal), default=None)
+        first = min(
+            (segment.first_record for segment in segments if segment.journal == after.journal), default=None
+        )
         if first is None or first > after.record + 1:
             raise self._gone()
 
@@ -193,9 +197,9 @@ class JournalHistory:
 
     def _find(self, segment: _Segment) -> _Segment:
         """Find the current location of a file: the journal may have retired it in the meantime."""
-        for one in self._segments():
-            if (one.journal, one.number) == (segment.journal, segment.number):
-                return one
+        for candidate in self._segments():
+            if (candidate.journal, candidate.number) == (segment.journal, segment.number):
+                return candidate
         raise self._gone()
 
     def _of_record(

@@ -63,12 +63,16 @@ class ReplaySelection:
     @property
     def facts(self) -> list[object]:
         """The same for equal selections, as JSON values."""
-        return [sorted(str(one.destination) for one in self.destinations), self.since_ms, self.until_ms]
+        return [
+            sorted(str(pattern.destination) for pattern in self.destinations),
+            self.since_ms,
+            self.until_ms,
+        ]
 
     def has_destination(self, container: str) -> bool:
         """Return whether messages of this destination, given as in CONTAINER, are selected."""
         destination = Destination.parse(container)
-        return not self.destinations or any(one.matches(destination) for one in self.destinations)
+        return not self.destinations or any(pattern.matches(destination) for pattern in self.destinations)
 
     def has_time(self, time_ms: int | None) -> bool:
         """Return whether messages of this time are selected; without a time, only if no bound is set."""
@@ -133,7 +137,7 @@ def replay(
     mark = _Mark(store, [history.name, str(to), selector.text if selector is not None else ""])
     result = Replayed(before=mark.count)
     # An archive has marks if it was written during a replay.
-    messages = (one for one in history.messages(mark.position) if one.destination != MARKS)
+    messages = (message for message in history.messages(mark.position) if message.destination != MARKS)
     for page in bounded(messages, lambda historic: historic.size):
         fresh = []
         for historic in page:

@@ -42,7 +42,8 @@ def issue_report(
     lines += [f"- `{name}` is set" for name in set_] or ["- no variable of jdbcstore is set"]
     lines += ["", "## Drivers and tools", ""]
     lines += [
-        f"- {one.name}: {'missing' if one.found is None else _without_home(one.found)}" for one in findings
+        f"- {finding.name}: {'missing' if finding.found is None else _without_home(finding.found)}"
+        for finding in findings
     ]
     return "\n".join(lines) + "\n"
 

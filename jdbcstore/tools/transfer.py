@@ -160,9 +160,9 @@ class StoreTables:
                 return
             # The last ID of the first page of bounded size.
             up_to = next(bounded(sizes, lambda row: int(row[1])))[-1][0]
-            found = self.session.fetch(self.rows.find_messages, after=after, up_to=up_to)
-            if found:
-                yield [MessageRow(*row) for row in found]
+            rows = self.session.fetch(self.rows.find_messages, after=after, up_to=up_to)
+            if rows:
+                yield [MessageRow(*row) for row in rows]
             after = up_to
 
     def containers(self) -> set[str]:
@@ -171,15 +171,15 @@ class StoreTables:
 
     def marks(self, container: str) -> list[MarkRow]:
         """Return the rows of ACTIVEMQ_ACKS of a destination, ordered by key."""
-        found = self.session.fetch(self.rows.find_marks, container=container)
-        return sorted((MarkRow(*row) for row in found), key=lambda mark: mark.key)
+        rows = self.session.fetch(self.rows.find_marks, container=container)
+        return sorted((MarkRow(*row) for row in rows), key=lambda mark: mark.key)
 
     def subscriptions_ahead(self) -> set[Subscription]:
         """Return the subscriptions with acknowledgements ahead of their marks."""
         if not self.session.has_own_tables:
             return set()
-        found = self.session.fetch(self.rows.find_subscriptions_ahead)
-        return {(container, client_id, sub_name) for container, client_id, sub_name in found}
+        rows = self.session.fetch(self.rows.find_subscriptions_ahead)
+        return {(container, client_id, sub_name) for container, client_id, sub_name in rows}
 
     def ahead(self, subscription: Subscription) -> Iterator[AheadRow]:
         """Yield the acknowledgements ahead of the mark of a subscription, ordered by ID."""
@@ -189,8 +189,8 @@ class StoreTables:
         after: int | None = -1
         while after is not None:
             sub = {"container": container, "client_id": client_id, "sub_name": sub_name}
-            found = self.session.fetch(self.rows.find_ahead, after=after, limit=PAGE, **sub)
-            rows = [AheadRow(*row) for row in found]
+            page = self.session.fetch(self.rows.find_ahead, after=after, limit=PAGE, **sub)
+            rows = [AheadRow(*row) for row in page]
             yield from rows
             after = rows[-1].id if len(rows) == PAGE else None
 
@@ -199,8 +199,8 @@ class StoreTables:
         session = self.session
         if not session.has_own_tables:
             return 0
-        found = session.fetch(session.statements.find_number, name_=SEQUENCE_ROW)
-        return int(found[0][0]) if found else 0
+        rows = session.fetch(session.statements.find_number, name_=SEQUENCE_ROW)
+        return int(rows[0][0]) if rows else 0
 
 
 class CopyTarget(StoreTables):
@@ -285,11 +285,11 @@ class CopyTarget(StoreTables):
             connection.execute(sql.remove_pieces, number=body.number, first=0, last=body.pieces)
             connection.execute(sql.remove, number=body.number)
         for piece in range(body.pieces):
-            found = origin.session.fetch(read, number=body.number, piece_=piece)
-            if not found:
+            pieces = origin.session.fetch(read, number=body.number, piece_=piece)
+            if not pieces:
                 raise LargeBodyMissing(body.number)
             with self.transaction() as connection:
-                connection.execute(sql.add_piece, id=body.number, piece=piece, data=found[0][0])
+                connection.execute(sql.add_piece, id=body.number, piece=piece, data=pieces[0][0])
         begun = SystemClock().now_ms()
         with self.transaction() as connection:
             connection.execute(sql.add, id=body.number, msg_id=0, touched=0, begun=begun)
@@ -314,9 +314,9 @@ _WHAT = {MessageRow: "message", MarkRow: "subscription", AheadRow: "acknowledgem
 def between(fetch: Callable[..., Sequence[Row]], after: int, up_to: int, limit: int = PAGE) -> Iterator[Row]:
     """Yield rows with IDs from ``after``, exclusive, to ``up_to``, inclusive, fetched in pages, by ID."""
     while after < up_to:
-        found = fetch(after=after, up_to=up_to, limit=limit)
-        yield from found
-        after = found[-1][0] if len(found) == limit else up_to
+        rows = fetch(after=after, up_to=up_to, limit=limit)
+        yield from rows
+        after = rows[-1][0] if len(rows) == limit else up_to
 
 
 class Difference(NamedTuple):
@@ -401,8 +401,8 @@ def compare(
 
     :raises SchemaError: one of the stores has no tables
     """
-    with StoreTables(left) as one, StoreTables(right) as other:
-        return compare_ends(one, other, progress, on_difference)
+    with StoreTables(left) as origin, StoreTables(right) as other:
+        return compare_ends(origin, other, progress, on_difference)
 
 
 def compare_ends(
@@ -420,10 +420,10 @@ def compare_ends(
         if progress is not None and isinstance(pair[0] or pair[1], MessageRow):
             progress(1)
         if pair[0] != pair[1]:
-            found = _difference(*pair)
-            setattr(result, found.difference, getattr(result, found.difference) + 1)
+            difference = _difference(*pair)
+            setattr(result, difference.difference, getattr(result, difference.difference) + 1)
             if on_difference is not None:
-                on_difference(found)
+                on_difference(difference)
     return result
 
 
@@ -555,8 +555,8 @@ def _missing(goal: CopyTarget, page: list[MessageRow], after: int) -> list[Messa
                 f"{goal.place} has a message with ID {name[0]} in {name[1]} that the source does not have;"
                 " copy into an empty database, or see jdbcstore audit"
             )
-    found = {name[0] for name in there}
-    return [row for row in page if row.id not in found]
+    ids = {name[0] for name in there}
+    return [row for row in page if row.id not in ids]
 
 
 def _copy_subscriptions(origin: RowSource, goal: CopyTarget) -> None:

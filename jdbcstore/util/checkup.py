@@ -87,7 +87,7 @@ class Checkup:
         survives: str | None = None,
     ) -> Checkup:
         """Return a checkup with the diagnoses in order."""
-        worst_first = sorted(diagnoses, key=lambda one: (one.severity != BAD, one.name))
+        worst_first = sorted(diagnoses, key=lambda diagnosis: (diagnosis.severity != BAD, diagnosis.name))
         return cls(figures, tuple(worst_first), server, survives)
 
 

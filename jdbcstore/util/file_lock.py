@@ -63,10 +63,10 @@ class FileLock:
         Then it was removed or replaced, and another process may have locked the new one.
         """
         try:
-            found = os.stat(self._name)
+            status = os.stat(self._name)
         except FileNotFoundError:
             return None
-        return found if (found.st_dev, found.st_ino) == self._inode else None
+        return status if (status.st_dev, status.st_ino) == self._inode else None
 
     def release(self) -> None:
         """Close the file, which releases the lock. Does nothing if it is released."""

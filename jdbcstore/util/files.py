@@ -141,7 +141,7 @@ def make_directory(path: Path, *, files: Files = OS_FILES) -> None:
 
     :raises OSError:
     """
-    new = [one for one in (path, *path.parents) if not one.exists()]
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for one in new:
-        files.sync_directory(one.parent)
+    for folder in new:
+        files.sync_directory(folder.parent)

@@ -89,7 +89,7 @@ class ClaimNumbers:
     @property
     def waiting_keys(self) -> int | None:
         """The examined keys with free messages; None if keys are ignored."""
-        return None if self.settings.keys is None else sum(one.free > 0 for one in self.keys)
+        return None if self.settings.keys is None else sum(key.free > 0 for key in self.keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,12 +116,12 @@ class SharedNumbers:
     @property
     def running(self) -> int:
         """The processes whose lease is running."""
-        return sum(one.lease_left >= 0 for one in self.workers)
+        return sum(worker.lease_left >= 0 for worker in self.workers)
 
     @property
     def left(self) -> int:
         """The claims of processes that have ended without closing, and that were not claimed again."""
-        return sum(one.claims for one in self.workers if one.lease_left < 0)
+        return sum(worker.claims for worker in self.workers if worker.lease_left < 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

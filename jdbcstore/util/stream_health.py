@@ -97,12 +97,12 @@ class StreamHealth:
                 " refused when it is full",
                 cure="look at why the database is behind, or raise max_bytes of the stream",
             )
-        for one in self.members:
-            if not one.is_alive or one.trouble:
-                said = one.trouble or f"it has said nothing for {one.silent:.0f} s"
+        for member in self.members:
+            if not member.is_alive or member.trouble:
+                said = member.trouble or f"it has said nothing for {member.silent:.0f} s"
                 yield Diagnosis(
                     name=MISSED,
                     severity=WARNING,
-                    text=f"The broker {one.name} does not follow the stream: {said}",
+                    text=f"The broker {member.name} does not follow the stream: {said}",
                     cure="start it again; if it is gone for good, it is forgotten after a day",
                 )

@@ -129,8 +129,8 @@ class ColumnComparison:
         if self.name not in _NUMBERS and not (self.name in _NAMES and exact):
             return None
         column = tables.messages.c["container" if self.name == "destination" else self.name]
-        found: ColumnElement[bool] = _IN_SQL[self.operator](column, value)
-        return found
+        condition: ColumnElement[bool] = _IN_SQL[self.operator](column, value)
+        return condition
 
     def mask(self, rows: ViewRows) -> pa.Array:
         column = rows.column(self.name)

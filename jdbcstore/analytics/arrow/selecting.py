@@ -93,9 +93,9 @@ class Selecting:
         _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
         some = places[first]
         values = ([column.values[code] for code in column.codes[some].tolist()] for column in columns)
-        found = [self._holds(each) for each in zip(*values, strict=True)]
+        holds = [self._holds(each) for each in zip(*values, strict=True)]
         mask = np.zeros(len(rows), bool)
-        mask[places] = np.array(found, bool)[codes]
+        mask[places] = np.array(holds, bool)[codes]
         return pa.array(mask)
 
     def _holds(self, values: tuple[Value, ...]) -> bool:
@@ -121,9 +121,9 @@ class Encoded(NamedTuple):
 
 
 def _encoded(column: pa.Array) -> Encoded:
-    found = column.dictionary_encode()
-    codes = found.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
-    return Encoded(codes, [None, *found.dictionary.to_pylist()])
+    encoded = column.dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
+    return Encoded(codes, [None, *encoded.dictionary.to_pylist()])
 
 
 def values_of(batch: MessageBatch, names: Sequence[str]) -> tuple[list[Encoded], Any]:
@@ -142,9 +142,9 @@ def values_of(batch: MessageBatch, names: Sequence[str]) -> tuple[list[Encoded],
         column.codes[entries.row[places]] = codes + len(column.values)
         column.values.extend(values)
     for row in np.flatnonzero(~entries.walked).tolist():
-        found = properties_of(batch, row)
-        decodes[row] &= found is not None
+        properties = properties_of(batch, row)
+        decodes[row] &= properties is not None
         for name, column in zip(names, columns, strict=True):
             column.codes[row] = len(column.values)
-            column.values.append((found or NO_PROPERTIES).get(name))
+            column.values.append((properties or NO_PROPERTIES).get(name))
     return columns, decodes

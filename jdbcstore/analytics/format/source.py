@@ -53,13 +53,13 @@ class StoreSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         given = self._given.options
         _check(given, OF_STREAMS, "a view")
-        found, wanted = _all_columns(given), to_arrow_schema(schema, timezone="UTC")
-        spelled = _spelled(found)
+        every_column, wanted = _all_columns(given), to_arrow_schema(schema, timezone="UTC")
+        spelled = _spelled(every_column)
         for field in wanted:
-            if field.name not in found.names or not field.type.equals(spelled.field(field.name).type):
+            if field.name not in every_column.names or not field.type.equals(spelled.field(field.name).type):
                 raise ConfigurationError(
                     f"there is no column {field.name} of the type {field.type};"
-                    f" the columns are {', '.join(found.names)}",
+                    f" the columns are {', '.join(every_column.names)}",
                     option="schema",
                 )
         return ViewReader(_view_options(given), wanted)
@@ -112,14 +112,14 @@ def _all_columns(given: Mapping[str, str]) -> pa.Schema:
 
 
 def _columns(given: Mapping[str, str]) -> pa.Schema:
-    found = _all_columns(given)
+    schema = _all_columns(given)
     names = (
-        [name.strip() for name in given.get("columns", "").split(",")] if "columns" in given else found.names
+        [name.strip() for name in given.get("columns", "").split(",")] if "columns" in given else schema.names
     )
-    unknown = [name for name in names if name not in found.names]
+    unknown = [name for name in names if name not in schema.names]
     if unknown:
-        refuse("columns", given["columns"], f"some of {', '.join(found.names)}")
-    return pa.schema([found.field(name) for name in names])
+        refuse("columns", given["columns"], f"some of {', '.join(schema.names)}")
+    return pa.schema([schema.field(name) for name in names])
 
 
 def _spelled(schema: pa.Schema) -> pa.Schema:

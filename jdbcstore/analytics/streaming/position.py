@@ -102,14 +102,14 @@ class Position:
         if self._start != start:
             self._start, self._passed, self._gaps, self._below = start, start.id, start.gaps, None
         self._look_back(start)
-        found = self._database.stored_among(self._gaps)
+        stored = self._database.stored_among(self._gaps)
         until = max(sight.highest, self._horizon.settled) if self._until is None else self._until
         passed, new = self._scan(until, rows)
         cut = self._database.cut(self._passed, passed, rows)
         if cut is not None:
             passed, new = cut, new.up_to(cut)
-        gaps = self._unsettled(self._gaps.without(found) + new)
-        ours = self._database.ours(found)
+        gaps = self._unsettled(self._gaps.without(stored) + new)
+        ours = self._database.ours(stored)
         if cut is not None or ours:
             return Offset(passed, gaps, tuple(id_ for id_ in ours if id_ <= start.id))
         # Nothing for this stream: its offset does not move, and no batch is made.

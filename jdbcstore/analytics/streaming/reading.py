@@ -142,12 +142,12 @@ class StreamDatabase:
             return []
 
         def question(connection: Connection) -> list[int]:
-            found: list[int] = []
+            ids: list[int] = []
             for query in self._spanning(gaps):
                 connection.exec_driver_sql(uncommitted)
-                found += (id_ for id_ in connection.execute(query).scalars() if id_ in gaps)
+                ids += (id_ for id_ in connection.execute(query).scalars() if id_ in gaps)
                 connection.rollback()
-            return found
+            return ids
 
         return self._ask(question)
 

@@ -88,12 +88,12 @@ def shown_body(message: Message, *, as_hex: bool = False) -> ShownBody:
         case BodyType.OBJECT, bytes():
             return _dumped(kind, body, ", a serialised Java object, which is never deserialised here")
         case _, bytes():
-            found = None if as_hex else text_of_bytes(body, MOST_TEXT)
-            if found is None:
+            plain = None if as_hex else text_of_bytes(body, MOST_TEXT)
+            if plain is None:
                 return _dumped(kind, body)
             cut = f"The first {MOST_TEXT:,} of " if len(body) > MOST_TEXT else ""
             note = f"{cut}{len(body):,} bytes, text in UTF-8"
-            return ShownBody(kind=kind, note=note, text=indented(found), has_dump=True)
+            return ShownBody(kind=kind, note=note, text=indented(plain), has_dump=True)
         case _, Mapping():
             return ShownBody(kind=kind, note=_rows(len(body)), rows=rows_of(body.items()))
         case _:
@@ -138,7 +138,7 @@ def dump(data: bytes) -> str:
     lines = []
     for at in range(0, len(data), 16):
         part = data[at : at + 16]
-        ascii_part = "".join(chr(one) if 32 <= one < 127 else "." for one in part)
+        ascii_part = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
         lines.append(f"{at:06x}  {part[:8].hex(' '):23}  {part[8:].hex(' '):23}  {ascii_part}")
     return "\n".join(lines)
 
@@ -150,9 +150,9 @@ def properties_of(message: Message) -> list[Row]:
     """
     values: dict[str, object] = dict(message.properties)
     for name in ("JMSXGroupID", "JMSXGroupSeq", "JMSXUserID"):
-        found = facts_of(message)["properties"].get(name) if name not in values else None
-        if found is not None:
-            values[name] = found
+        value = facts_of(message)["properties"].get(name) if name not in values else None
+        if value is not None:
+            values[name] = value
     return sorted(rows_of(values.items()))
 
 
@@ -176,6 +176,6 @@ def preview(message: Message) -> str:
     items = (
         [f"{name}={value}" for name, _, value in rows_of([*body.items()][:8])]
         if isinstance(body, Mapping)
-        else [text_of(one) for one in body[:8]]
+        else [text_of(element) for element in body[:8]]
     )
     return ", ".join(items)[:_PREVIEW]

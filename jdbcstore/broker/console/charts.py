@@ -52,7 +52,7 @@ def chart(
     """Return a chart from labels, values (the oldest first) and current values; NaN leaves a gap."""
     known = [value for _, values, _ in lines for value in values if not isnan(value)]
     top = _rounded(max(known, default=0.0))
-    points = [[None if isnan(one) else round(one, 1) for one in values] for _, values, _ in lines]
+    points = [[None if isnan(value) else round(value, 1) for value in values] for _, values, _ in lines]
     drawn = tuple(_line(label, values, latest, top) for label, values, latest in lines)
     return Chart(title, drawn, top, span, is_rate, json.dumps(points, separators=(",", ":")))
 

@@ -25,8 +25,8 @@ async def claims_context(shared: SharedQueues, visit: Visit) -> dict[str, Any]:
     if not visit.text("name"):
         return context
     queue = visit.destination()
-    one = next((found for found in numbers.queues if found.queue == queue.name), None)
-    if one is None:
+    shown = next((candidate for candidate in numbers.queues if candidate.queue == queue.name), None)
+    if shown is None:
         raise DestinationNotFound(f"{queue} has neither messages nor claims; see all queues")
     held = await asyncio.to_thread(partial(shared.held, queue, _MOST_HELD))
-    return context | {"one": one, "held": held}
+    return context | {"one": shown, "held": held}

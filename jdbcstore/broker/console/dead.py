@@ -53,22 +53,22 @@ async def grouped(source: ConsoleSource, queue: Destination) -> Grouped:
     :raises DestinationNotFound: it does not exist
     :raises StoreError: the store cannot be read
     """
-    found: dict[str, DeadLetterGroup] = {}
+    by_key: dict[str, DeadLetterGroup] = {}
     seen, after = 0, None
     while True:
         page = await source.page(queue, MessageChoice(), after=after, limit=_PAGE)
         seen, after = seen + len(page.messages), page.next
-        _add(found, page.messages)
+        _add(by_key, page.messages)
         if after is None or seen >= MOST:
             break
-    groups = tuple(sorted(found.values(), key=lambda group: -len(group.ids)))
+    groups = tuple(sorted(by_key.values(), key=lambda group: -len(group.ids)))
     return Grouped(queue, groups, seen, after is None and not page.transient)
 
 
-def _add(found: dict[str, DeadLetterGroup], messages: Iterable[Message]) -> None:
+def _add(groups: dict[str, DeadLetterGroup], messages: Iterable[Message]) -> None:
     for message in messages:
         key = group_of(message)
-        if key not in found:
-            found[key] = DeadLetterGroup(key, message.original_destination, reason_of(message))
+        if key not in groups:
+            groups[key] = DeadLetterGroup(key, message.original_destination, reason_of(message))
         if message.message_id is not None:
-            found[key].add(message)
+            groups[key].add(message)

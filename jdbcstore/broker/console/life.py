@@ -58,11 +58,11 @@ def life_of(
 
 def recorded(removals: Iterable[RemovalRecord]) -> Iterator[LifeEvent]:
     """Yield the recorded removals of a message."""
-    for one in removals:
-        text = _LEFT[one.outcome].format(one.destination)
-        if one.redeliveries:
-            text += f"after {_times(one.redeliveries)} redelivered"
-        yield LifeEvent(one.removed_ms, f"{text}: {one.reason}" if one.reason else text)
+    for removal in removals:
+        text = _LEFT[removal.outcome].format(removal.destination)
+        if removal.redeliveries:
+            text += f"after {_times(removal.redeliveries)} redelivered"
+        yield LifeEvent(removal.removed_ms, f"{text}: {removal.reason}" if removal.reason else text)
 
 
 def _times(count: int) -> str:
@@ -96,13 +96,13 @@ def _stored(message: Message, queue: Destination) -> Iterator[LifeEvent]:
 def _audited(message: Message, queue: Destination, log: Iterable[LogLine]) -> Iterator[LifeEvent]:
     """Yield the operations on its queue since it arrived, the oldest first."""
     since = message.broker_in_time_ms or message.timestamp_ms or 0
-    lines = [one for one in log if one.logger == AUDIT_LOG and one.time_ms >= since]
+    lines = [line for line in log if line.logger == AUDIT_LOG and line.time_ms >= since]
     for line in reversed(lines):
-        found = json.loads(line.text)
-        ids = found.get("ids")
-        if str(queue) in (found.get("destination"), found.get("to")) and (
+        record = json.loads(line.text)
+        ids = record.get("ids")
+        if str(queue) in (record.get("destination"), record.get("to")) and (
             ids is None or str(message.message_id) in ids
         ):
-            who = found["user"] or found["peer"]
-            count = f", {counted(found['count'], 'message')}" if "count" in found else ""
-            yield LifeEvent(found["time_ms"], f"{found['operation']} on its queue by {who}{count}")
+            who = record["user"] or record["peer"]
+            count = f", {counted(record['count'], 'message')}" if "count" in record else ""
+            yield LifeEvent(record["time_ms"], f"{record['operation']} on its queue by {who}{count}")

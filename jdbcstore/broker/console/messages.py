@@ -76,18 +76,18 @@ async def messages_of(visit: Visit, source: ConsoleSource, queue: Destination) -
     key = _KEYS.get(asked["sort"])
     limit = _ROWS if key is None else MOST_SEEN
     page = await source.page(queue, choice_of(visit), after=after, limit=limit)
-    found, number, pages, note = [*page.messages], 1, 1, ""
+    messages, number, pages, note = [*page.messages], 1, 1, ""
     if key is not None:
-        found.sort(key=key, reverse=asked["order"] == "desc")
-        pages = max(ceil(len(found) / _ROWS), 1)
+        messages.sort(key=key, reverse=asked["order"] == "desc")
+        pages = max(ceil(len(messages) / _ROWS), 1)
         number = min(visit.number("page", least=1, most=1 << 31) or 1, pages)
         note = _sorted_note(
             page, is_first=after is None, is_filtered=bool(asked["selector"] or asked["contains"])
         )
-        found = found[(number - 1) * _ROWS : number * _ROWS]
+        messages = messages[(number - 1) * _ROWS : number * _ROWS]
     return {
         "page": page,
-        "rows": [(message, preview(message)) for message in found],
+        "rows": [(message, preview(message)) for message in messages],
         "next": position(page.next),
         "after": visit.text("after"),
         "number": number,

@@ -167,9 +167,9 @@ class Console:
 
     async def _overview(self, visit: Visit) -> web.Response:
         history, now = self._history, await self._watch.look()
-        found = [*alarms(now)]
+        raised = [*alarms(now)]
         if now.broker.obstacle is not None:
-            return await self._show(visit, "waiting.html", alarms=found)
+            return await self._show(visit, "waiting.html", alarms=raised)
         queues = [view for view in now.views if not view.is_topic]
         dead_names = {*map(str, now.dead)}
         backlog = sum(view.size or 0 for view in queues)
@@ -177,7 +177,7 @@ class Console:
         return await self._show(
             visit,
             "overview.html",
-            alarms=found,
+            alarms=raised,
             largest=now.largest,
             oldest=max(ages, default=None),
             backlog=backlog,
@@ -365,21 +365,21 @@ class Console:
 
     async def _scheduled(self, visit: Visit) -> web.Response:
         number = visit.number("page", least=1, most=1 << 31) or 1
-        found: dict[str, Any] = {"total": None, "scheduled": []}
+        page: dict[str, Any] = {"total": None, "scheduled": []}
         error = "scheduled messages are on the console of their broker"
         if self._management is not None:
             try:
-                found = self._management.scheduled.listed(offset=(number - 1) * ROWS, limit=ROWS)
+                page = self._management.scheduled.listed(offset=(number - 1) * ROWS, limit=ROWS)
             except InvalidDestination as failure:
                 error = str(failure)
         return await self._show(
             visit,
             "scheduled.html",
-            rows=found["scheduled"],
-            total=found["total"],
-            error=error if found["total"] is None else None,
+            rows=page["scheduled"],
+            total=page["total"],
+            error=error if page["total"] is None else None,
             number=number,
-            pages=max(ceil((found["total"] or 0) / ROWS), 1),
+            pages=max(ceil((page["total"] or 0) / ROWS), 1),
             asked={},
         )
 

@@ -37,7 +37,7 @@ class Static:
 
     def __init__(self) -> None:
         folder = files(__package__) / "static"
-        self._files = {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+        self._files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
         self._versions = {name: sha256(data).hexdigest()[:12] for name, data in self._files.items()}
 
     def url(self, name: str) -> str:

@@ -63,14 +63,14 @@ def listed(
     sort, is_descending = visit.text("sort") or columns[0][0], visit.text("order") == "desc"
     if sort not in (name for name, _, _ in columns):
         raise NotARequest(f"sort must be one of {', '.join(name for name, _, _ in columns)}")
-    found = [view for view in views if search.lower() in said(view).lower()]
-    found = arranged(found, where=where, sort=sort, is_descending=is_descending)
+    rows = [view for view in views if search.lower() in said(view).lower()]
+    rows = arranged(rows, where=where, sort=sort, is_descending=is_descending)
     asked = {"search": search, "where": where, "sort": sort, "order": "desc" if is_descending else "asc"}
-    pages = max(ceil(len(found) / ROWS), 1)
+    pages = max(ceil(len(rows) / ROWS), 1)
     number = min(visit.number("page", least=1, most=1 << 31) or 1, pages)
     return {
-        "rows": found[(number - 1) * ROWS : number * ROWS],
-        "total": len(found),
+        "rows": rows[(number - 1) * ROWS : number * ROWS],
+        "total": len(rows),
         "number": number,
         "pages": pages,
         "columns": columns,

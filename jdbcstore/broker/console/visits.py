@@ -73,7 +73,7 @@ class Visit:
         page = _PAGE.fullmatch(parts.path)
         if page is None or page[1] in ("message", "state"):
             return default
-        query = [one for one in parse_qsl(parts.query, keep_blank_values=True) if one[0] != "notice"]
+        query = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "notice"]
         text = urlencode(query, quote_via=quote, errors="replace")
         return f"{url(page[1] or '')}{f'?{text}' if text else ''}"
 
@@ -121,14 +121,14 @@ class ConsoleGate:
             form = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
         except ValueError:
             raise NotARequest("the form has too many fields; select fewer messages") from None
-        found = Visit(request, actor, own, form)
-        if not is_read and not hmac.compare_digest(found.text("token").encode(), self.token(actor).encode()):
+        visit = Visit(request, actor, own, form)
+        if not is_read and not hmac.compare_digest(visit.text("token").encode(), self.token(actor).encode()):
             text = (
                 "the broker was restarted since this form was opened: reload the page, and send the form "
                 "again"
             )
             raise self._guard.refused(request, text)
-        return found
+        return visit
 
     async def _body(self, request: web.Request) -> str:
         if request.content_type != _FORM:

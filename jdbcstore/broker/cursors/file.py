@@ -261,9 +261,9 @@ class FileCursor:
                 if not self.may_read():
                     return None
                 self._read_back(lane)
-                found = self._in_memory.head()
-                if found is not head:
-                    return found
+                candidate = self._in_memory.head()
+                if candidate is not head:
+                    return candidate
         return head
 
     def pop(self) -> Entry:

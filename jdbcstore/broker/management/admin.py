@@ -36,14 +36,14 @@ class AdminPages:
         page = Element(f"{kind}s")
         for view in await self._views.destinations():
             if view.is_topic == (kind == "topic"):
-                one = SubElement(page, kind, name=_text(view.name.partition("://")[2]))
+                element = SubElement(page, kind, name=_text(view.name.partition("://")[2]))
                 numbers = {
                     "size": view.size or 0,
                     "consumerCount": view.consumers,
                     "enqueueCount": view.enqueued,
                     "dequeueCount": view.dequeued,
                 }
-                SubElement(one, "stats", {name: str(number) for name, number in numbers.items()})
+                SubElement(element, "stats", {name: str(number) for name, number in numbers.items()})
         return _page(page)
 
     async def _subscribers(self, request: web.Request) -> web.Response:
@@ -61,7 +61,7 @@ class AdminPages:
                 "selector": view.selector or "",
                 "active": "yes" if view.is_active else "no",
             }
-            one = SubElement(page, "subscriber", {name: _text(value) for name, value in names.items()})
+            element = SubElement(page, "subscriber", {name: _text(value) for name, value in names.items()})
             pending = max((view.pending or 0) - view.in_flight, 0)
             numbers = {
                 "pendingQueueSize": pending,
@@ -70,7 +70,7 @@ class AdminPages:
                 "enqueueCounter": view.dispatched + pending,
                 "dequeueCounter": view.dispatched - view.in_flight,
             }
-            SubElement(one, "stats", {name: str(number) for name, number in numbers.items()})
+            SubElement(element, "stats", {name: str(number) for name, number in numbers.items()})
         return _page(page)
 
 

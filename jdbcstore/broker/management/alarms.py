@@ -106,9 +106,9 @@ def alarms(now: Watched) -> Iterator[Alarm]:
             text = f"The broker is not serving: {now.broker.obstacle}"
             yield Alarm("JdbcstoreNoMaster", BAD, text, "check its log, and run jdbcstore doctor")
         return
-    for one in () if now.checkup is None else now.checkup.diagnoses:
-        text = f"The database: {one.name}. {one.text}"
-        yield Alarm("JdbcstoreDatabaseSick", one.severity, text, one.cure, page="database")
+    for diagnosis in () if now.checkup is None else now.checkup.diagnoses:
+        text = f"The database: {diagnosis.name}. {diagnosis.text}"
+        yield Alarm("JdbcstoreDatabaseSick", diagnosis.severity, text, diagnosis.cure, page="database")
     yield from _of_space(now.broker, now.folders)
     yield from _of_journal(now.journal)
     yield from _of_streams(now.streams)
@@ -143,13 +143,13 @@ def alarms(now: Watched) -> Iterator[Alarm]:
 
 def _of_slow_consumers(slow: Sequence[SubscriptionView]) -> Iterator[Alarm]:
     if slow:
-        longest = max(one.unsettled or 0.0 for one in slow)
+        longest = max(consumer.unsettled or 0.0 for consumer in slow)
         what = "consumer has" if len(slow) == 1 else "consumers have"
         yield from _about(
             "JdbcstoreSlowConsumer",
             f"{len(slow):,} {what} held messages for {duration(longest)} without acknowledging any, from",
             _DROP,
-            sorted({one.destination for one in slow}),
+            sorted({consumer.destination for consumer in slow}),
             page="subscribers",
         )
 
@@ -193,9 +193,11 @@ def _of_journal(journal: JournalState | None) -> Iterator[Alarm]:
 
 
 def _of_streams(streams: Iterable[StreamHealth]) -> Iterator[Alarm]:
-    every = [one for stream in streams for one in stream.diagnoses]
-    for one in sorted(every, key=lambda one: one.severity != BAD):
-        yield Alarm(_STREAM_RULES[one.name], one.severity, one.text, one.cure, page="broker")
+    every = [diagnosis for stream in streams for diagnosis in stream.diagnoses]
+    for diagnosis in sorted(every, key=lambda diagnosis: diagnosis.severity != BAD):
+        yield Alarm(
+            _STREAM_RULES[diagnosis.name], diagnosis.severity, diagnosis.text, diagnosis.cure, page="broker"
+        )
 
 
 def _of_dead_letters(now: Watched) -> Iterator[Alarm]:
@@ -291,11 +293,11 @@ def _about(
     text: str,
     help_: str,
     names: Sequence[str],
-    one: str = "",
+    singular: str = "",
     several: str = "",
     page: str | None = None,
 ) -> Iterator[Alarm]:
     if names or page:
-        after = one if len(names) == 1 else several
+        after = singular if len(names) == 1 else several
         more = max(len(names) - _NAMED, 0)
         yield Alarm(rule, WARNING, text, help_, tuple(names[:_NAMED]), more, after, page)

@@ -38,8 +38,8 @@ def _once(
         name = read.__name__
         if name not in beans.known:
             beans.known[name] = await read(beans)
-        found: _Read = beans.known[name]
-        return found
+        result: _Read = beans.known[name]
+        return result
 
     return known
 
@@ -199,13 +199,13 @@ class Beans:
 
         :raises StoreError: the store cannot be read
         """
-        found = {}
+        descriptions = {}
         for name, attributes in (await self.read_all(names)).items():
             known = name.known_by
             if known not in self._described:
                 self._described[known] = described(attributes, operations_of(name))
-            found[name] = self._described[known]
-        return found
+            descriptions[name] = self._described[known]
+        return descriptions
 
     async def _read_now(self, name: BeanName) -> Attributes:
         keys = name.keys

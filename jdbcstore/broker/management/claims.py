@@ -45,9 +45,9 @@ class ClaimManagement:
     def operations(self) -> Mapping[str, Operation]:
         """The operations on shared queues."""
         return {
-            name: one
-            for name, one in OPERATIONS.items()
-            if one.part == "claims" and (one.only_reads or self.claims.may_change)
+            name: operation
+            for name, operation in OPERATIONS.items()
+            if operation.part == "claims" and (operation.only_reads or self.claims.may_change)
         }
 
     async def perform(self, operation: Operation, actor: Actor, *values: Any, **arguments: Any) -> Any:
@@ -74,5 +74,12 @@ class ClaimManagement:
     async def affected(self, destination: Destination, _: MessageChoice | None) -> Affected | None:
         """Count the unclaimed messages of a queue."""
         numbers = await asyncio.to_thread(self.claims.numbers)
-        found = next((one for one in numbers.queues if one.queue == destination.name), None)
-        return None if found is None else Affected(found.free + found.delayed)
+        queue = next(
+            (
+                numbers_of_queue
+                for numbers_of_queue in numbers.queues
+                if numbers_of_queue.queue == destination.name
+            ),
+            None,
+        )
+        return None if queue is None else Affected(queue.free + queue.delayed)

@@ -128,9 +128,9 @@ class DestinationOperations:
                 raise InvalidDestination(
                     f"{destination} is a topic; only queues can be searched for expired messages"
                 )
-            found = [durable for durable in engine.durables if destination in durable.topics]
+            durables = [durable for durable in engine.durables if destination in durable.topics]
             with self._runs.run(actor, "purge", destination, None) as run:
-                for durable in found:
+                for durable in durables:
                     if run.is_stopped:
                         break
                     try:

@@ -190,7 +190,7 @@ class CounterHistory:
         if series is None or self._tick is None:
             return None
         values = series.latest(kind, self._tick, samples + 1)
-        known = [one for one in map(_rate, values, values[1:]) if not isnan(one)]
+        known = [rate for rate in map(_rate, values, values[1:]) if not isnan(rate)]
         return sum(known) / len(known) if known else None
 
     def activity(self, name: Destination, now: float) -> Activity:
@@ -218,7 +218,7 @@ class CounterHistory:
     def _steps(self, kind: int, name: Destination | None, samples: int) -> dict[int, float]:
         """Return the growth of a counter up to each of the last samples, by the age of the sample."""
         values = self._values(name, kind)
-        before = next((one for one in reversed(values[:-samples]) if not isnan(one)), 0.0)
+        before = next((value for value in reversed(values[:-samples]) if not isnan(value)), 0.0)
         steps = {}
         for ago, value in zip(range(samples, 0, -1), values[-samples:], strict=True):
             if not isnan(value):

@@ -93,5 +93,7 @@ class BrokerInside:
 
         :param search: a part of a line, ignoring case
         """
-        found = [one for one in self._tail.lines() if search.lower() in f"{one.logger} {one.text}".lower()]
-        return found[:limit]
+        lines = [
+            line for line in self._tail.lines() if search.lower() in f"{line.logger} {line.text}".lower()
+        ]
+        return lines[:limit]

@@ -109,7 +109,9 @@ class Jolokia:
     def _turn(self, asker: _Caller, given: list[Any]) -> AbstractAsyncContextManager[None]:
         """Wait for a turn to read. Operations that make changes do not wait, because they may take
         minutes."""
-        is_exec = any(isinstance(one, dict) and str(one.get("type")).lower() == "exec" for one in given)
+        is_exec = any(
+            isinstance(request, dict) and str(request.get("type")).lower() == "exec" for request in given
+        )
         return nullcontext() if is_exec and asker.role == MANAGE else self._turns
 
     async def _post(self, request: web.Request) -> web.Response:
@@ -127,16 +129,18 @@ class Jolokia:
             error = _wrong(f"More than {MOST} requests in a list; send several lists")
             return await _page(_error({}, error), request)
         async with self._turn(asker, given):
-            return _page_of(await self._answers([_with(options, one) for one in given], asker), request)
+            return _page_of(
+                await self._answers([_with(options, request) for request in given], asker), request
+            )
 
     async def _answers(self, given: list[Any], asker: _Caller) -> bytes:
         answers: list[bytes] = []
         size = 0
-        for one in given:
+        for request in given:
             if size > MOST_BYTES:
                 answer = _error({}, _wrong("the previous answers are too large; send shorter lists"))
             else:
-                answer = await self._answer(one, asker)
+                answer = await self._answer(request, asker)
                 await asyncio.sleep(0)
             answers.append(await _encoded(answer))
             size += len(answers[-1])
@@ -209,8 +213,8 @@ class Jolokia:
         self, asker: _Caller, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
     ) -> list[str]:
         pattern = _name_of(wanted, shown)
-        found = pattern.matching(await asker.beans.names())
-        return [f"{name.domain}:{_keys_of(name, options)}" for name in found]
+        names = pattern.matching(await asker.beans.names())
+        return [f"{name.domain}:{_keys_of(name, options)}" for name in names]
 
     async def _read(
         self, asker: _Caller, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
@@ -219,29 +223,33 @@ class Jolokia:
         attribute = wanted.get("attribute")
         names = [attribute] if isinstance(attribute, str) else attribute
         if names is not None:
-            if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise _wrong("attribute must be a name, or a list of names")
             shown["attribute"] = attribute
         if not name.is_pattern:
-            found = await asker.beans.read(name)
+            attributes = await asker.beans.read(name)
             if isinstance(attribute, str):
-                return _attribute(found, attribute, options)
-            return found if names is None else {one: _attribute(found, one, options) for one in names}
+                return _attribute(attributes, attribute, options)
+            return (
+                attributes
+                if names is None
+                else {name: _attribute(attributes, name, options) for name in names}
+            )
         matching = name.matching(await asker.beans.names())
         if not matching:
             raise NoSuchBean(f"No MBean with pattern {name} found")
         every = {
-            f"{one.domain}:{_keys_of(one, options)}": found
-            for one, found in (await asker.beans.read_all(matching)).items()
+            f"{bean.domain}:{_keys_of(bean, options)}": attributes
+            for bean, attributes in (await asker.beans.read_all(matching)).items()
         }
         if names is None:
             return every
         wanted_names = frozenset(names)  # there may be a hundred thousand, for each of thousands of MBeans
         chosen = {
-            one: {key: value for key, value in found.items() if key in wanted_names}
-            for one, found in every.items()
+            bean: {key: value for key, value in attributes.items() if key in wanted_names}
+            for bean, attributes in every.items()
         }
-        return {one: found for one, found in chosen.items() if found}
+        return {bean: attributes for bean, attributes in chosen.items() if attributes}
 
     async def _list(
         self, asker: _Caller, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
@@ -249,20 +257,20 @@ class Jolokia:
         parts = _parts_of(wanted.get("path"))
         domain = BeanName.parse(f"{parts[0]}:*") if parts else BeanName.parse("*:*")
         keys = None if len(parts) < 2 else BeanName.parse(f"{parts[0]}:{parts[1]}").keys
-        found: dict[str, Any] = {}
-        names = [one for one in domain.matching(await asker.beans.names()) if keys in (None, one.keys)]
-        for name, one in (await asker.beans.describe_all(names)).items():
-            found.setdefault(name.domain, {})[_keys_of(name, options)] = one
+        domains: dict[str, Any] = {}
+        names = [name for name in domain.matching(await asker.beans.names()) if keys in (None, name.keys)]
+        for name, description in (await asker.beans.describe_all(names)).items():
+            domains.setdefault(name.domain, {})[_keys_of(name, options)] = description
         if parts:
             shown["path"] = "/".join(parts)
             if keys is not None:
-                parts[1] = next(iter(found.get(parts[0], {})), parts[1])
-            found = _inside(found, parts, "read", {})
+                parts[1] = next(iter(domains.get(parts[0], {})), parts[1])
+            domains = _inside(domains, parts, "read", {})
         try:
             depth = int(options.get("maxDepth") or 0)
         except (TypeError, ValueError, OverflowError):  # OverflowError: Infinity
             raise _wrong("maxDepth must be a number") from None
-        return _cut(found, depth) if depth > 0 else found
+        return _cut(domains, depth) if depth > 0 else domains
 
     async def _exec(
         self, asker: _Caller, wanted: Mapping[str, Any], shown: dict[str, Any], _options: Any
@@ -329,9 +337,9 @@ def _keys_of(name: BeanName, options: Mapping[str, Any]) -> str:
     return name.canonical_keys if is_canonical else name.registered_keys
 
 
-def _attribute(found: Mapping[str, Any], name: str, options: Mapping[str, Any]) -> Any:
-    if name in found:
-        return found[name]
+def _attribute(attributes: Mapping[str, Any], name: str, options: Mapping[str, Any]) -> Any:
+    if name in attributes:
+        return attributes[name]
     text, kind = f"No such attribute: {name}", "javax.management.AttributeNotFoundException"
     if str(options.get("ignoreErrors", False)).lower() == "true":
         return f"ERROR: {text} (class {kind})"
@@ -343,24 +351,26 @@ def _operation(
 ) -> BeanOperation:
     """Return the operation with a name or signature, and this number of arguments."""
     bare, parenthesis, kinds = given.partition("(")
-    named = [one for one in operations if one.name == bare]
+    named = [operation for operation in operations if operation.name == bare]
     if parenthesis:
-        named = [one for one in named if one.signature == f"{bare}({kinds.replace(' ', '')}"]
+        named = [
+            operation for operation in named if operation.signature == f"{bare}({kinds.replace(' ', '')}"
+        ]
     if not named:
         raise _wrong(f"No operation {bare} found on MBean {name}")
     if len(named) > 1:
         raise _wrong(
             f"Operation {bare} on MBean {name} is overloaded. Signatures found:"
-            f" {','.join(one.signature.removeprefix(bare) for one in named)}. Use a signature when specifying"
-            " the operation."
+            f" {','.join(operation.signature.removeprefix(bare) for operation in named)}. Use a signature"
+            " when specifying the operation."
         )
-    [found] = named
-    if len(found.parameters) != len(arguments):
+    [operation] = named
+    if len(operation.parameters) != len(arguments):
         raise _wrong(
             f"Invalid number of operation arguments. Operation {bare} on {name} requires"
-            f" {len(found.parameters)} parameters, not {len(arguments)} as given"
+            f" {len(operation.parameters)} parameters, not {len(arguments)} as given"
         )
-    return found
+    return operation
 
 
 def _split(path: str) -> list[str]:
@@ -382,7 +392,7 @@ def _parts_of(path: Any) -> list[str]:
         return _split(path)
     if path is not None and not isinstance(path, list):
         raise _wrong("path must be a string, or a list of strings")
-    return [str(one) for one in path or ()]
+    return [str(part) for part in path or ()]
 
 
 def _of_path(parts: Sequence[str]) -> dict[str, Any]:
@@ -406,7 +416,10 @@ def _of_path(parts: Sequence[str]) -> dict[str, Any]:
     if kind == "exec":
         if not rest:
             raise _wrong("No operation given")
-        wanted |= {"operation": rest[0], "arguments": [None if one == "[null]" else one for one in rest[1:]]}
+        wanted |= {
+            "operation": rest[0],
+            "arguments": [None if argument == "[null]" else argument for argument in rest[1:]],
+        }
     return wanted
 
 
@@ -430,39 +443,46 @@ def _cut(value: Any, depth: int) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        key: 1 if depth == 1 and isinstance(one, dict) else _cut(one, depth - 1) for key, one in value.items()
+        key: 1 if depth == 1 and isinstance(item, dict) else _cut(item, depth - 1)
+        for key, item in value.items()
     }
 
 
 def _error(shown: dict[str, Any], error: _Refused) -> dict[str, Any]:
-    found: dict[str, Any] = {"request": shown} if shown.keys() - {"type"} else {}
+    error_facts: dict[str, Any] = {"request": shown} if shown.keys() - {"type"} else {}
     text = f"{error.kind} : {error}"
-    return {**found, "error_type": error.kind, "error": text, "stacktrace": text, "status": error.status}
+    return {
+        **error_facts,
+        "error_type": error.kind,
+        "error": text,
+        "stacktrace": text,
+        "status": error.status,
+    }
 
 
 def _with(options: Mapping[str, str], given: Any) -> Any:
     return {**options, **given} if isinstance(given, dict) else given
 
 
-async def _encoded(found: Any) -> bytes:
+async def _encoded(value: Any) -> bytes:
     # With thousands of MBeans this takes a while, so the loop gets Python's lock between the parts.
-    return await asyncio.to_thread(lambda: "".join(_parts_of_text(found, _SPLIT)).encode())
+    return await asyncio.to_thread(lambda: "".join(_parts_of_text(value, _SPLIT)).encode())
 
 
-def _parts_of_text(found: Any, depth: int) -> Iterator[str]:
-    if depth and isinstance(found, dict) and found:
+def _parts_of_text(content: Any, depth: int) -> Iterator[str]:
+    if depth and isinstance(content, dict) and content:
         start = "{"
-        for name, value in found.items():
+        for name, value in content.items():
             yield f"{start}{json.dumps(name)}: "
             yield from _parts_of_text(value, depth - 1)
             start = ", "
         yield "}"
     else:
-        yield json.dumps(found, default=str)
+        yield json.dumps(content, default=str)
 
 
-async def _page(found: Any, request: web.Request) -> web.Response:
-    return _page_of(await _encoded(found), request)
+async def _page(value: Any, request: web.Request) -> web.Response:
+    return _page_of(await _encoded(value), request)
 
 
 def _page_of(body: bytes, request: web.Request) -> web.Response:

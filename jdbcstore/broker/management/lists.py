@@ -27,8 +27,8 @@ def conditions(text: str, kind: type) -> list[tuple[str, Callable[[Any, float], 
 
     :raises NotARequest: it is not a condition, or does not name a number of the view
     """
-    names = [one.name for one in fields(kind) if re.search(r"\b(int|float)\b", str(one.type))]
-    found, at = [], 0
+    names = [field.name for field in fields(kind) if re.search(r"\b(int|float)\b", str(field.type))]
+    conditions, at = [], 0
     while at < len(text.rstrip()):
         match = _CONDITION.match(text, at)
         if match is None or match[1] not in names:
@@ -36,9 +36,9 @@ def conditions(text: str, kind: type) -> list[tuple[str, Callable[[Any, float], 
                 f"{text[at:].strip()!r} is not a condition; write, for example, {names[0]} > 100, "
                 f"separate conditions by commas, and use these names: {', '.join(names)}"
             )
-        found.append((match[1], _COMPARED[match[2]], float(match[3])))
+        conditions.append((match[1], _COMPARED[match[2]], float(match[3])))
         at = match.end()
-    return found
+    return conditions
 
 
 def arranged(views: Sequence[T], *, where: str, sort: str, is_descending: bool) -> list[T]:
@@ -48,7 +48,7 @@ def arranged(views: Sequence[T], *, where: str, sort: str, is_descending: bool) 
     :raises NotARequest: the conditions cannot be read
     """
     wanted = conditions(where, type(views[0])) if views else []
-    found = [
+    rows = [
         view
         for view in views
         if all(
@@ -57,6 +57,6 @@ def arranged(views: Sequence[T], *, where: str, sort: str, is_descending: bool) 
         )
     ]
     value = operator.attrgetter(sort)
-    known = [view for view in found if value(view) is not None]
-    unknown = [view for view in found if value(view) is None]
+    known = [view for view in rows if value(view) is not None]
+    unknown = [view for view in rows if value(view) is None]
     return [*sorted(known, key=value, reverse=is_descending), *unknown]

@@ -75,7 +75,7 @@ class Management:
     @property
     def operations(self) -> Mapping[str, Operation]:
         """The operations on a broker."""
-        return {name: one for name, one in OPERATIONS.items() if hasattr(self, one.part)}
+        return {name: operation for name, operation in OPERATIONS.items() if hasattr(self, operation.part)}
 
     async def affected(self, destination: Destination, choice: MessageChoice | None) -> Affected | None:
         """Count the messages that an operation would affect, see :meth:`Performing.affected`."""

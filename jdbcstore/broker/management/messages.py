@@ -161,8 +161,8 @@ async def browse(
     wanted, count, store = choice.wanted(), 0, queue.store
     transient = queue.transient_messages()
     if store is not None and choice.ids is not None:
-        found = await engine.loop.run(partial(find_messages, store, [*map(MessageId.parse, choice.ids)]))
-        pages: AsyncIterator[Sequence[Message]] = _one_page(found)
+        messages = await engine.loop.run(partial(find_messages, store, [*map(MessageId.parse, choice.ids)]))
+        pages: AsyncIterator[Sequence[Message]] = _one_page(messages)
     elif store is not None:
         pages = AllPages(engine.loop.run, store.recover, _BATCH)
     else:
@@ -208,7 +208,7 @@ async def message_page(
     """
     if after is not None and store is not None and len(after.positions) != (10 if store.prioritized else 1):
         raise NotARequest("the position belongs to another kind of queue; begin at the first message")
-    found: list[Message] = []
+    messages: list[Message] = []
     damaged: list[CorruptMessage] = []
     seen = size = 0
     if store is not None:
@@ -222,16 +222,16 @@ async def message_page(
                     damaged.append(error)
                     continue
                 if chosen:
-                    found.append(message)
+                    messages.append(message)
                     size += size_of(message)
-            if not page.at_end and (len(found) >= most or seen >= MOST_SEEN or size >= _MOST_BYTES):
+            if not page.at_end and (len(messages) >= most or seen >= MOST_SEEN or size >= _MOST_BYTES):
                 return MessagePage(
-                    messages=(*found,), seen=seen, damaged=(*damaged,), next=page.cursor, transient=0
+                    messages=(*messages,), seen=seen, damaged=(*damaged,), next=page.cursor, transient=0
                 )
     rest = [message for message in transient() if wanted(message)]
-    found += rest[:most]
+    messages += rest[:most]
     return MessagePage(
-        messages=(*found,), seen=seen, damaged=(*damaged,), next=None, transient=max(len(rest) - most, 0)
+        messages=(*messages,), seen=seen, damaged=(*damaged,), next=None, transient=max(len(rest) - most, 0)
     )
 
 

@@ -63,15 +63,15 @@ _WORK = {
 }
 
 _OF_STREAMS: dict[str, tuple[str, Callable[[StreamHealth], float | None]]] = {
-    "writable": ("Whether the journal's stream is writable.", lambda one: one.problem is None),
+    "writable": ("Whether the journal's stream is writable.", lambda health: health.problem is None),
     "wanted_replicas": (
         "The configured number of servers: the option replicas.",
-        lambda one: one.replicas,
+        lambda health: health.replicas,
     ),
-    "current_replicas": ("Servers that are up and have the whole stream.", lambda one: one.current),
-    "messages": ("NATS messages in the stream.", lambda one: one.messages),
-    "bytes": ("Their bytes.", lambda one: one.size),
-    "limit_bytes": ("The stream's limit in bytes, if it has one.", lambda one: one.limit),
+    "current_replicas": ("Servers that are up and have the whole stream.", lambda health: health.current),
+    "messages": ("NATS messages in the stream.", lambda health: health.messages),
+    "bytes": ("Their bytes.", lambda health: health.size),
+    "limit_bytes": ("The stream's limit in bytes, if it has one.", lambda health: health.limit),
 }
 """Each figure of a stream with its description and value; a metric's name is ``jdbcstore_stream_FIGURE``."""
 _WAITING = {
@@ -283,12 +283,12 @@ def _labels(view: DestinationView) -> tuple[str, str]:
 
 
 def _of_work(timings: dict[str, Timings]) -> Iterator[Metric]:
-    for name, one in timings.items():
+    for name, timing in timings.items():
         seconds, items, work, parts = _WORK[name]
         bounds = [*(str(bound) for bound in BOUNDS), "+Inf"]
-        buckets = list(zip(bounds, accumulate(one.buckets), strict=True))
-        yield HistogramMetricFamily(f"jdbcstore_{seconds}", work, buckets=buckets, sum_value=one.seconds)
-        yield CounterMetricFamily(f"jdbcstore_{items}", parts, value=one.items)
+        buckets = list(zip(bounds, accumulate(timing.buckets), strict=True))
+        yield HistogramMetricFamily(f"jdbcstore_{seconds}", work, buckets=buckets, sum_value=timing.seconds)
+        yield CounterMetricFamily(f"jdbcstore_{items}", parts, value=timing.items)
 
 
 def _of_journal(journal: JournalState | None) -> Iterator[Metric]:
@@ -313,17 +313,17 @@ def of_streams(streams: Sequence[StreamHealth]) -> Iterator[Metric]:
     if not streams:
         return
     known = InfoMetricFamily("jdbcstore_stream", "The stream of a journal.", labels=["stream"])
-    for one in streams:
-        known.add_metric([one.name], {"sync": one.sync, "leader": one.leader or ""})
+    for stream in streams:
+        known.add_metric([stream.name], {"sync": stream.sync, "leader": stream.leader or ""})
     yield known
     for name, (text, value) in _OF_STREAMS.items():
         gauge = GaugeMetricFamily(f"jdbcstore_stream_{name}", text, labels=["stream"])
-        for one in streams:
-            found = value(one)
-            if found is not None:
-                gauge.add_metric([one.name], found)
+        for stream in streams:
+            number = value(stream)
+            if number is not None:
+                gauge.add_metric([stream.name], number)
         yield gauge
-    if any(one.members for one in streams):
+    if any(stream.members for stream in streams):
         yield from _of_members(streams)
 
 
@@ -338,9 +338,11 @@ def _of_members(streams: Sequence[StreamHealth]) -> Iterator[Metric]:
         labels=labels,
     )
     for stream in streams:
-        for one in stream.members:
-            follows.add_metric([stream.name, one.name, one.role], one.is_alive and not one.trouble)
-            lag.add_metric([stream.name, one.name, one.role], one.lag)
+        for member in stream.members:
+            follows.add_metric(
+                [stream.name, member.name, member.role], member.is_alive and not member.trouble
+            )
+            lag.add_metric([stream.name, member.name, member.role], member.lag)
     yield from (follows, lag)
 
 
@@ -369,12 +371,12 @@ def of_checkup(checkup: Checkup | None) -> Iterator[Metric]:
         yield InfoMetricFamily("jdbcstore_database", "The server of the database.", value=facts)
     for name, value in checkup.figures.items():
         yield _gauge(f"database_{name}", FIGURES[name], value)
-    numbers = Counter((one.name, one.severity) for one in checkup.diagnoses)
+    numbers = Counter((diagnosis.name, diagnosis.severity) for diagnosis in checkup.diagnoses)
     sick = GaugeMetricFamily(
         "jdbcstore_database_diagnoses", "Problems of the database.", labels=["name", "severity"]
     )
     for labels, number in numbers.items():
         sick.add_metric(labels, number)
     yield sick
-    bad = any(one.severity == BAD for one in checkup.diagnoses)
+    bad = any(diagnosis.severity == BAD for diagnosis in checkup.diagnoses)
     yield _gauge("database_sick", "Whether a problem harms the queues now.", bad)

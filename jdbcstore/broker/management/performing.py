@@ -64,9 +64,13 @@ async def affected(views: Views, destination: Destination, choice: MessageChoice
     try:
         if destination.is_topic:
             subscriptions = [
-                one for one in await views.subscriptions() if one.destination == str(destination)
+                subscription
+                for subscription in await views.subscriptions()
+                if subscription.destination == str(destination)
             ]
-            return Affected(sum(one.name is not None for one in subscriptions), "durable subscription")
+            return Affected(
+                sum(subscription.name is not None for subscription in subscriptions), "durable subscription"
+            )
         if choice is None or choice == MessageChoice(limit=choice.limit):
             size = (await views.destination(destination)).size or 0
             return Affected(size if choice is None or choice.limit is None else min(size, choice.limit))

@@ -275,11 +275,13 @@ class Views:
         now, watched = self._clock.monotonic(), self._watched
         numbers: Counter[str] = Counter()
         views = []
-        for one in self._master.engine().destinations.subscriptions:
-            numbers[one.request.connection_id] += 1
-            number = numbers[one.request.connection_id]
-            view = subscription_view(one, number, watched.idle(one, now), watched.unsettled(one, now))
-            views.append((view, one))
+        for subscription in self._master.engine().destinations.subscriptions:
+            numbers[subscription.request.connection_id] += 1
+            number = numbers[subscription.request.connection_id]
+            view = subscription_view(
+                subscription, number, watched.idle(subscription, now), watched.unsettled(subscription, now)
+            )
+            views.append((view, subscription))
         return views
 
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
@@ -288,15 +290,18 @@ class Views:
         :param pending: whether to count the pending messages of durable subscriptions
         """
         engine = self._master.engine()
-        views = [(view, durable_of(one)) for view, one in self._consumers()]
-        views += [(offline_view(one), one) for one in engine.durables if not one.is_in_use]
+        views = [(view, durable_of(consumer)) for view, consumer in self._consumers()]
+        views += [(offline_view(durable), durable) for durable in engine.durables if not durable.is_in_use]
         if not pending:
             return [view for view, _ in views]
         counted = {}
         for _, durable in views:
             if durable is not None:
                 counted[durable.key] = await engine.loop.run(partial(pending_messages, engine.store, durable))
-        return [view if one is None else replace(view, pending=counted[one.key]) for view, one in views]
+        return [
+            view if durable is None else replace(view, pending=counted[durable.key])
+            for view, durable in views
+        ]
 
     async def transactions(self) -> list[TransactionView]:
         """Return the prepared XA transactions."""
@@ -435,7 +440,7 @@ class Views:
     def holder(self, queue: Destination, message: Message) -> str | None:
         """Return the client that holds a message of a queue unacknowledged, or None."""
         served, engine = self._master.required()
-        names = {one.connection_id: one.access.client_id for one in clients_of(served)}
+        names = {client.connection_id: client.access.client_id for client in clients_of(served)}
         for subscription in engine.destinations.subscriptions:
             if any(
                 entry.destination == queue and entry.stored and entry.sequence == message.sequence

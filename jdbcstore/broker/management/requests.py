@@ -124,7 +124,7 @@ class Fields:
         """
         ids = self.take("ids")
         if ids is not None:
-            if not isinstance(ids, list) or not all(isinstance(one, str) and one for one in ids):
+            if not isinstance(ids, list) or not all(isinstance(id_, str) and id_ for id_ in ids):
                 raise NotARequest("ids must be a list of message ids")
             if len(ids) > _MOST_IDS:
                 raise NotARequest(f"ids must be at most {_MOST_IDS}; use several requests")
@@ -164,8 +164,8 @@ class Fields:
             return None
         parts = text.split(",")
         if not all(
-            one.removeprefix("-").isascii() and one.removeprefix("-").isdecimal() and len(one) < 20
-            for one in parts
+            part.removeprefix("-").isascii() and part.removeprefix("-").isdecimal() and len(part) < 20
+            for part in parts
         ):
             raise NotARequest(f"{name} is not a position in a queue; begin with the first page")
         return Cursor(tuple(map(int, parts)))
@@ -214,13 +214,14 @@ def destination_of(name: str, kind: DestinationKind) -> Destination:
     :raises NotARequest: the name has the other kind
     :raises InvalidDestination: it is not a name
     """
-    found = Destination.named(name, kind)
-    if found.is_topic != (kind is DestinationKind.TOPIC):
-        kinds = ("queue", "topic") if found.is_topic else ("topic", "queue")
+    destination = Destination.named(name, kind)
+    if destination.is_topic != (kind is DestinationKind.TOPIC):
+        kinds = ("queue", "topic") if destination.is_topic else ("topic", "queue")
         raise NotARequest(
-            f"the address is for a {kinds[0]}, but {found} is a {kinds[1]}; use the address for a {kinds[1]}"
+            f"the address is for a {kinds[0]}, but {destination} is a {kinds[1]};"
+            f" use the address for a {kinds[1]}"
         )
-    return found
+    return destination
 
 
 def sequence_of(text: str) -> int:

@@ -26,7 +26,7 @@ class ScheduledOperations:
     def listed(self, *, offset: int = 0, limit: int = 100) -> dict[str, Any]:
         """Return a page of the scheduled messages, the next one first, and their ``total``."""
         scheduler = _scheduler(self._master.engine())
-        due = sorted(scheduler.jobs.items(), key=lambda one: (one[1].at_ms, one[0]))
+        due = sorted(scheduler.jobs.items(), key=lambda item: (item[1].at_ms, item[0]))
         views = [
             ScheduledView(
                 id=job.job_id,
@@ -47,10 +47,10 @@ class ScheduledOperations:
         """
         with self._audit.operation(actor, "cancel_scheduled", job=job) as (engine, line):
             scheduler = _scheduler(engine)
-            found = _sequences(scheduler, job)
-            await scheduler.remove(found)
-            line["count"] = len(found)
-        return OperationOutcome(count=len(found))
+            sequences = _sequences(scheduler, job)
+            await scheduler.remove(sequences)
+            line["count"] = len(sequences)
+        return OperationOutcome(count=len(sequences))
 
     def send_now(self, actor: Actor, job: str) -> OperationOutcome:
         """Send a scheduled message immediately; its repetitions follow from now on.
@@ -59,10 +59,10 @@ class ScheduledOperations:
         """
         with self._audit.operation(actor, "send_scheduled", job=job) as (engine, line):
             scheduler = _scheduler(engine)
-            found = _sequences(scheduler, job)
-            scheduler.hasten(found)
-            line["count"] = len(found)
-        return OperationOutcome(count=len(found))
+            sequences = _sequences(scheduler, job)
+            scheduler.hasten(sequences)
+            line["count"] = len(sequences)
+        return OperationOutcome(count=len(sequences))
 
 
 def _scheduler(engine: Engine) -> Scheduler:
@@ -74,7 +74,7 @@ def _scheduler(engine: Engine) -> Scheduler:
 
 
 def _sequences(scheduler: Scheduler, job_id: str) -> list[int]:
-    found = [sequence for sequence, job in scheduler.jobs.items() if job.job_id == job_id]
-    if not found:
+    sequences = [sequence for sequence, job in scheduler.jobs.items() if job.job_id == job_id]
+    if not sequences:
         raise MessageNotFound(f"no message {job_id!r} is scheduled; it may have been sent")
-    return found
+    return sequences

@@ -43,17 +43,17 @@ def _of_claims(numbers: SharedNumbers) -> Iterator[Metric]:
     queues = numbers.queues
     for name, field, text in _GAUGES:
         gauge = GaugeMetricFamily(f"jdbcstore_claims_{name}", text, labels=["queue"])
-        for one in queues:
-            value = getattr(one, field)
+        for numbers_of_queue in queues:
+            value = getattr(numbers_of_queue, field)
             if value is not None:
-                gauge.add_metric([one.queue], value)
+                gauge.add_metric([numbers_of_queue.queue], value)
         yield gauge
     paused = GaugeMetricFamily("jdbcstore_claims_paused", "Whether claims are paused.", labels=["queue"])
-    for one in queues:
-        paused.add_metric([one.queue], one.settings.paused)
+    for numbers_of_queue in queues:
+        paused.add_metric([numbers_of_queue.queue], numbers_of_queue.settings.paused)
     yield paused
     # Other keys are omitted, because there may be one for each tenant.
-    keys = [(one.queue, key) for one in queues for key in one.keys]
+    keys = [(numbers_of_queue.queue, key) for numbers_of_queue in queues for key in numbers_of_queue.keys]
     for name, field, text in _COUNTS:
         gauge = GaugeMetricFamily(f"jdbcstore_claims_key_{name}", text, labels=["queue", "key"])
         for queue, key in keys:
@@ -63,7 +63,7 @@ def _of_claims(numbers: SharedNumbers) -> Iterator[Metric]:
     yield GaugeMetricFamily("jdbcstore_claims_workers", text, value=numbers.running)
     text = "Claims of processes that ended without closing."
     yield GaugeMetricFamily("jdbcstore_claims_left", text, value=numbers.left)
-    ages = [one.age for one in numbers.workers if one.age is not None and one.lease_left >= 0]
+    ages = [worker.age for worker in numbers.workers if worker.age is not None and worker.lease_left >= 0]
     text = "The age of the oldest lease."
     if ages:
         yield GaugeMetricFamily("jdbcstore_claims_oldest_worker_seconds", text, value=max(ages))

@@ -56,7 +56,7 @@ def moment(time_ms: int | None) -> str:
     if not time_ms:
         return NONE
     try:
-        found = datetime.fromtimestamp(time_ms / 1000, UTC)
+        time = datetime.fromtimestamp(time_ms / 1000, UTC)
     except (OverflowError, OSError, ValueError):
         return f"{time_ms} ms"
-    return found.strftime("%Y-%m-%d %H:%M:%S")
+    return time.strftime("%Y-%m-%d %H:%M:%S")

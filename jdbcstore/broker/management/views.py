@@ -230,14 +230,14 @@ class WritesView:
     subscription_name: str | None
 
     @classmethod
-    def of(cls, one: PreparedWrites) -> WritesView:
+    def of(cls, writes: PreparedWrites) -> WritesView:
         """Return the view of a store's prepared writes."""
         return cls(
-            destination=str(one.destination),
-            added=one.added,
-            acknowledged=one.acknowledged,
-            client_id=one.client_id,
-            subscription_name=one.subscription_name,
+            destination=str(writes.destination),
+            added=writes.added,
+            acknowledged=writes.acknowledged,
+            client_id=writes.client_id,
+            subscription_name=writes.subscription_name,
         )
 
 
@@ -344,7 +344,7 @@ def values_of(counters: Counters) -> dict[str, int]:
 
 
 def destination_view(
-    found: Queue | Topic,
+    target: Queue | Topic,
     counters: Counters,
     in_flight: int,
     producers: int,
@@ -352,17 +352,17 @@ def destination_view(
     activity: Activity,
 ) -> DestinationView:
     """Return the current view of a queue or topic, with these counters."""
-    queue = found if isinstance(found, Queue) else None
+    queue = target if isinstance(target, Queue) else None
     average_wait = counters.waited_ms / counters.dispatched / 1000 if counters.dispatched else None
     return DestinationView(
-        name=str(found.destination),
+        name=str(target.destination),
         is_topic=queue is None,
         size=None if queue is None else queue.size,
         in_flight=in_flight,
-        consumers=found.consumer_count,
+        consumers=target.consumer_count,
         producers=producers,
-        memory_used=found.memory.used,
-        memory_limit=found.memory.limit,
+        memory_used=target.memory.used,
+        memory_limit=target.memory.limit,
         is_paused=queue is not None and queue.is_paused,
         paused_by=None if pause is None else pause.user,
         paused_since_ms=None if pause is None else pause.since_ms,
@@ -381,10 +381,10 @@ def durable_of(subscription: BaseSubscription) -> Durable | None:
 
 
 def subscription_view(
-    one: BaseSubscription, number: int, idle: float | None, unsettled: float | None
+    subscription: BaseSubscription, number: int, idle: float | None, unsettled: float | None
 ) -> SubscriptionView:
     """Return the current view of a consumer, with its number in its connection, and its recorded progress."""
-    request = one.request
+    request = subscription.request
     consumer_id = f"{request.connection_id}:{number}" if request.consumer_id is None else request.consumer_id
     return SubscriptionView(
         destination=str(request.destination),
@@ -395,9 +395,9 @@ def subscription_view(
         consumer_id=str(consumer_id),
         is_active=True,
         is_browser=request.browser,
-        prefetch=one.prefetch,
-        in_flight=len(one.held),
-        dispatched=one.dispatched,
+        prefetch=subscription.prefetch,
+        in_flight=len(subscription.held),
+        dispatched=subscription.dispatched,
         idle=idle,
         unsettled=unsettled,
         is_slow=unsettled is not None and unsettled >= SLOW,
@@ -415,7 +415,9 @@ def offline_view(durable: Durable) -> SubscriptionView:
     )
 
 
-def timings_view(one: Timings) -> TimingsView:
+def timings_view(timings: Timings) -> TimingsView:
     """Return the timings of one kind of work."""
-    median, p95, p99 = map(one.quantile, (0.5, 0.95, 0.99))
-    return TimingsView(count=one.count, items=one.items, seconds=one.seconds, median=median, p95=p95, p99=p99)
+    median, p95, p99 = map(timings.quantile, (0.5, 0.95, 0.99))
+    return TimingsView(
+        count=timings.count, items=timings.items, seconds=timings.seconds, median=median, p95=p95, p99=p99
+    )

@@ -119,7 +119,9 @@ class Advisories:
 
     def add(self, consumer_id: ConsumerId, destination: Destination) -> None:
         """Send a consumer the current objects, and every change."""
-        patterns = self._consumers[consumer_id] = [DestinationPattern(one) for one in destination.members]
+        patterns = self._consumers[consumer_id] = [
+            DestinationPattern(member) for member in destination.members
+        ]
         only_temporary = is_of_temporary(destination)
         self._wants_all = self._wants_all or not only_temporary
         self._directory.watch(self, only_temporary=not self._wants_all)
@@ -177,7 +179,7 @@ class Advisories:
         """Return the consumers of an advisory topic; none if the client reads too slowly."""
         if self._output.is_choked and topic not in _OF_TEMPORARY:
             return []
-        return [one for one, patterns in self._consumers.items() if _is_wanted(topic, patterns)]
+        return [consumer for consumer, patterns in self._consumers.items() if _is_wanted(topic, patterns)]
 
     def _changed(self, what: Known, *, is_removed: bool) -> None:
         for topic, member in _topics(what):

@@ -300,7 +300,7 @@ def _write(kind: str, value: Any, version: int) -> bytes:
         return write_id(value, version)
     if value is None:
         return b"\0"
-    return b"\1" + _i16.pack(len(value)) + b"".join(write_id(one, version) for one in value)
+    return b"\1" + _i16.pack(len(value)) + b"".join(write_id(part, version) for part in value)
 
 
 def _or_null(write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:

@@ -142,10 +142,12 @@ class OpenWireConsumer(ClientConsumer):
             blob, slot = encode_for_wire(delivery.message, self._codec)
             if (
                 len(blob) > HIGH_WATER
-                and (found := find_content(blob, self._codec))
-                and found[1] > HIGH_WATER
+                and (content := find_content(blob, self._codec))
+                and content[1] > HIGH_WATER
             ):
-                self._deliver_long(delivery, _LongMessage(delivery.message, self._codec, blob, slot, *found))
+                self._deliver_long(
+                    delivery, _LongMessage(delivery.message, self._codec, blob, slot, *content)
+                )
                 return
             number, dispatched, frame = self._frame(delivery, delivery.message, blob, slot)
         except BodyInPieces as error:
@@ -200,9 +202,9 @@ class OpenWireConsumer(ClientConsumer):
         self._note(number, dispatched)
         # The frame's head follows the message's size, instead of the message's own head.
         at = len(self._heads[delivery.destination])
-        found = find_content(frame[:4] + frame[4 + at :], self._codec)
-        assert found is not None  # noqa: S101 - it was encoded just now
-        at += found[0]
+        place = find_content(frame[:4] + frame[4 + at :], self._codec)
+        assert place is not None  # noqa: S101 - it was encoded just now
+        at += place[0]
         length = _i32.pack(len(frame) - 4 + 4 + size)
         head, tail = b"".join((length, frame[4:at], b"\1", _i32.pack(size))), frame[at + 1 :]
         whole = asyncio.get_running_loop().create_future()
@@ -314,16 +316,16 @@ class OpenWireConsumer(ClientConsumer):
         begin: int | None = 0
         if first is not None and kind is not AckType.DELIVERED:
             begin = self._number_of(first, destination)
-        found: Numbered = {}
+        deliveries: Numbered = {}
         if begin is None:
-            return found
+            return deliveries
         numbers = range(begin, end + 1) if begin > 0 and end - begin < len(pending) else pending
         for number in numbers:
             if number > end:
                 break
-            if number >= begin and (one := pending.get(number)) is not None:
-                found[number] = one.delivery
-        return found
+            if number >= begin and (delivery := pending.get(number)) is not None:
+                deliveries[number] = delivery.delivery
+        return deliveries
 
     def has(self, message_id: MessageId) -> bool:
         """Return whether a delivery of this message is pending."""
@@ -341,23 +343,23 @@ class OpenWireConsumer(ClientConsumer):
     def _number_of(self, message_id: MessageId, destination: Destination | None) -> int | None:
         """Return the number of the delivery with this id, preferably from the destination."""
         number = message_id.broker_sequence
-        found = self.pending.get(number)
-        if found is not None and found.message_id == message_id:
+        delivery = self.pending.get(number)
+        if delivery is not None and delivery.message_id == message_id:
             return number
         numbers = self._numbers_of(message_id)
-        named = (one for one in numbers if self.pending[one].destination == destination)
+        named = (number for number in numbers if self.pending[number].destination == destination)
         return next(named, numbers[0] if numbers else None)
 
     def _numbers_of(self, message_id: MessageId) -> Sequence[int]:
         """Return the numbers of a message's deliveries, in order."""
         if self._by_id is None:
             self._by_id = {}
-            for number, one in self.pending.items():
-                self._by_id.setdefault(one.message_id, []).append(number)
+            for number, delivery in self.pending.items():
+                self._by_id.setdefault(delivery.message_id, []).append(number)
         return self._by_id.get(message_id, ())
 
     def carry_out(
-        self, kind: AckType, found: Numbered, *, is_transacted: bool, cause: str | None
+        self, kind: AckType, numbered: Numbered, *, is_transacted: bool, cause: str | None
     ) -> Future[None] | None:
         """Carry out an acknowledgement immediately; return the future of its write.
 
@@ -365,7 +367,7 @@ class OpenWireConsumer(ClientConsumer):
         :param cause: the reason why the client could not consume the messages
         :raises TransactionError: it may not be part of a transaction
         """
-        subscription, deliveries = self.subscription, [*found.values()]
+        subscription, deliveries = self.subscription, [*numbered.values()]
         if kind is AckType.REDELIVERED:
             return None  # the client will consume them again
         if kind is AckType.DELIVERED:
@@ -373,7 +375,7 @@ class OpenWireConsumer(ClientConsumer):
             return None
         if kind is AckType.POISON and is_transacted:
             raise TransactionError("Poison ack cannot be transacted")
-        self.settled(found)
+        self.settled(numbered)
         if kind is AckType.POISON:
             return subscription.reject(deliveries, cause)
         if kind is AckType.EXPIRED:
@@ -383,12 +385,12 @@ class OpenWireConsumer(ClientConsumer):
     def settled(self, numbers: Numbered) -> None:
         """Forget deliveries whose acknowledgement is final."""
         for number in numbers:
-            one = self.pending.pop(number, None)
-            if one is not None and self._by_id is not None:
-                same = self._by_id[one.message_id]
+            delivery = self.pending.pop(number, None)
+            if delivery is not None and self._by_id is not None:
+                same = self._by_id[delivery.message_id]
                 same.remove(number)
                 if not same:
-                    del self._by_id[one.message_id]
+                    del self._by_id[delivery.message_id]
 
     def close(self, last_seen: int | None = None, *, has_left: bool = False) -> None:
         """Return the unacknowledged deliveries to the broker.
@@ -399,15 +401,15 @@ class OpenWireConsumer(ClientConsumer):
         self._end_pull()
         unseen = set()
         if last_seen is not None:
-            unseen = {one.delivery for number, one in self.pending.items() if number > last_seen}
+            unseen = {delivery.delivery for number, delivery in self.pending.items() if number > last_seen}
         self.pending.clear()
         self._by_id = None
         self.subscription.close(unseen, has_left=has_left)
 
 
-def covers_more(found: Numbered, count: int) -> bool:
+def covers_more(numbered: Numbered, count: int) -> bool:
     """Return whether a range has more messages than its client counted.
 
     The client then consumes in another order, for example by priority.
     """
-    return len(found) > count and len({one.message.priority for one in found.values()}) == 1
+    return len(numbered) > count and len({delivery.message.priority for delivery in numbered.values()}) == 1

@@ -113,12 +113,12 @@ class OpenWireFrameReader(FrameBuffer):
         """Return the head of a large message; None if this is another frame, or its head is incomplete."""
         data = self._data[self._at :]
         is_message = len(data) < 5 or FIRST_MESSAGE <= data[4] <= LAST_MESSAGE
-        found = find_content(data, self._codec) if is_message else None
-        if found is None:
+        content = find_content(data, self._codec) if is_message else None
+        if content is None:
             self._wanted = len(data) + 1 if is_message and len(data) < _MOST_AROUND else size
             self._set_aside()
             return None
-        start, length = found
+        start, length = content
         tail = size - start - 5 - length
         if length < self._large or not 0 <= tail <= _MOST_AROUND:
             self._wanted = size
@@ -155,8 +155,8 @@ class OpenWireFrameReader(FrameBuffer):
         :param read: gets the available bytes and the offset of the next frame; returns its result and the end
             offset
         """
-        found, self._at = read(self._data, self._at)
-        return found
+        frames, self._at = read(self._data, self._at)
+        return frames
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,8 +156,8 @@ class BrokerHost:
             streams = await views.streams()
         except NotMaster:  # it stopped serving meanwhile
             return self.obstacle()
-        stopped = (one for one in streams if one.problem is not None)
-        return next((f"{one.place} is not reliable: {one.problem}" for one in stopped), None)
+        stopped = (stream for stream in streams if stream.problem is not None)
+        return next((f"{stream.place} is not reliable: {stream.problem}" for stream in stopped), None)
 
     async def start(self) -> None:
         """Start waiting for the lock, and serving once it is acquired; return immediately.

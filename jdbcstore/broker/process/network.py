@@ -106,14 +106,14 @@ class NetworkWatch:
 
 async def _has_only_ipv6(host: str) -> bool:
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None)
+        addresses = await asyncio.get_running_loop().getaddrinfo(host, None)
     except OSError:
         return False
-    return {family for family, *_ in found} == {socket.AF_INET6}
+    return {family for family, *_ in addresses} == {socket.AF_INET6}
 
 
 def _formatted(command: str, seconds: str, host: str) -> str:
     """Format a command with the seconds and the machine, like Java's format."""
     values = [seconds, host]
     plain = iter(values)
-    return _ARGUMENT.sub(lambda found: values[int(found[1]) - 1] if found[1] else next(plain, host), command)
+    return _ARGUMENT.sub(lambda match: values[int(match[1]) - 1] if match[1] else next(plain, host), command)

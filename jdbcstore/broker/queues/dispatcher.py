@@ -166,9 +166,9 @@ class Consumers:
         if self._exclusive is not None:
             return self._next_exclusive(self._exclusive, entry)
         for turns in self._turns.values():
-            for subscription in [one for one in turns if one.room <= 0]:
+            for subscription in [turn for turn in turns if turn.room <= 0]:
                 self._rest(subscription)
-            wanting = [one for one in turns if one.wants(entry.message)]
+            wanting = [turn for turn in turns if turn.wants(entry.message)]
             if wanting:
                 chosen = min(wanting, key=self._groups.count)
                 turns.remove(chosen)
@@ -216,7 +216,9 @@ class Consumers:
                 return owner.wants(entry.message)
         # Consumers in turn have just refused it, so their selector is not evaluated again.
         others = (
-            one for one, number in self._numbers.items() if number > refused_by and one not in self._in_turn
+            subscription
+            for subscription, number in self._numbers.items()
+            if number > refused_by and subscription not in self._in_turn
         )
         return any(subscription.wants(entry.message) for subscription in others)
 
@@ -227,12 +229,14 @@ class Consumers:
     def is_kept_for_owner(self, entry: Entry) -> bool:
         """Return whether an entry that others want may only go to its group's owner, which does not want
         it."""
-        return entry.message.group_id is not None and any(one.wants(entry.message) for one in self.members)
+        return entry.message.group_id is not None and any(
+            member.wants(entry.message) for member in self.members
+        )
 
     def _choose_exclusive(self) -> None:
         """Choose the first subscribed consumer of the highest priority."""
         every = self._policy.all_consumers_exclusive_by_default
-        candidates = [one for one in self.members if every or one.request.exclusive]
+        candidates = [member for member in self.members if every or member.request.exclusive]
         chosen = max(candidates, key=self.members.__getitem__, default=None)
         if chosen is not self._exclusive:
             self._exclusive = chosen

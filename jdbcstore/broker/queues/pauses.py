@@ -42,7 +42,7 @@ class Pauses:
         if isinstance(self._store, Pausing):
             kept = await self._loop.run(self._store.paused_queues)
             self._known.clear()
-            self._known.update((one.queue, one) for one in kept)
+            self._known.update((pause.queue, pause) for pause in kept)
 
     async def add(self, queue: Destination, user: str, now_ms: int) -> None:
         """Record that a queue is paused.

@@ -152,10 +152,10 @@ class QueueSelection:
 
 def find_messages(store: MessageStore, ids: Sequence[MessageId]) -> list[Message]:
     """Return the stored messages with these ids, in order; read in a thread."""
-    found = []
+    messages = []
     for each in ids:
         try:
-            found.append(store.get_message(each))
+            messages.append(store.get_message(each))
         except (CorruptMessage, MessageNotFound):
             continue
-    return sorted(found, key=lambda message: message.sequence or 0)
+    return sorted(messages, key=lambda message: message.sequence or 0)

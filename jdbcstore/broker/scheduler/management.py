@@ -47,12 +47,12 @@ async def manage(scheduler: Scheduler, request: Message, answer: Callable[[Messa
 def _chosen(scheduler: Scheduler, properties: Mapping[str, Any]) -> list[tuple[int, Job]]:
     """Return the jobs that are due in the interval of a request, or all; the next one first."""
     begin, end = _time(properties, FROM), _time(properties, TO)
-    found = [
+    jobs = [
         (number, job)
         for number, job in scheduler.jobs.items()
         if begin is None or end is None or begin <= job.at_ms <= end
     ]
-    return sorted(found, key=lambda one: (one[1].at_ms, one[0]))
+    return sorted(jobs, key=lambda job: (job[1].at_ms, job[0]))
 
 
 def _time(properties: Mapping[str, Any], name: str) -> int | None:

@@ -89,17 +89,17 @@ class Timing:
         :raises InvalidMessage: a property is wrong
         """
         cron = properties.get(CRON)
-        found = cls(
+        timing = cls(
             _number(properties, DELAY, 0),
             _number(properties, PERIOD, 0),
             _number(properties, REPEAT, -1),
             str(cron) if cron is not None and str(cron).strip() else None,
         )
-        if found.repeats < 0 and not found.period_ms:
+        if timing.repeats < 0 and not timing.period_ms:
             raise InvalidMessage(
                 f"{REPEAT} without end needs {PERIOD}, the milliseconds between two deliveries; set both"
             )
-        return found
+        return timing
 
     def first_ms(self, now_ms: int) -> int:
         """Return the time when the message is sent first."""

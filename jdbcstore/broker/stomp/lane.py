@@ -61,18 +61,18 @@ class SendHead:
 
         :param most: the most bytes of a body
         """
-        found = None if self._match is None else self._match(data, at)
-        if found is None:
+        match = None if self._match is None else self._match(data, at)
+        if match is None:
             return None
-        headers, start = self._headers.copy(), found.end()
+        headers, start = self._headers.copy(), match.end()
         if self._length:
-            headers["content-length"] = length = found[self._length].decode()
+            headers["content-length"] = length = match[self._length].decode()
             end = start + int(length)
         else:
             end = data.find(b"\0", start)
         if not start <= end < len(data) or data[end] or end - start > most:
             return None
-        receipt = found[self._receipt].decode() if self._receipt else None
+        receipt = match[self._receipt].decode() if self._receipt else None
         return Frame("SEND", headers, data[start:end]), receipt, end + 1
 
 

@@ -121,7 +121,9 @@ def _composite(members: list[Destination]) -> Destination:
     The kind of the first member applies to all without their own.
     """
     first, *others = members
-    return Destination(first.kind, ",".join((first.name, *(one.qualified_name for one in others))))
+    return Destination(
+        first.kind, ",".join((first.name, *(destination.qualified_name for destination in others)))
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -397,7 +399,7 @@ def java_text(value: Value) -> str:
     if isinstance(value, float):
         return _java_float(value)
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}={java_text(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{name}={java_text(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(java_text, value)) + "]"
     if isinstance(value, bytes):

@@ -104,15 +104,15 @@ class StoredTopic:
 
     def share(self, message: Message, sequence: int | None) -> SharedMessage:
         """Return the message shared by all its subscribers; a stored message may already be in memory."""
-        found = None if sequence is None else self._shared.get(sequence)
-        return found or SharedMessage(message, self.memory, sequence, self._shared)
+        shared = None if sequence is None else self._shared.get(sequence)
+        return shared or SharedMessage(message, self.memory, sequence, self._shared)
 
     def add_feed(self, feed: DurableFeed) -> None:
         """Push messages to this feed from now on."""
         self._feeds = (*self._feeds, feed)
 
     def remove_feed(self, feed: DurableFeed) -> None:
-        self._feeds = tuple(one for one in self._feeds if one is not feed)
+        self._feeds = tuple(kept for kept in self._feeds if kept is not feed)
 
 
 @dataclass(eq=False, repr=False)

@@ -255,14 +255,16 @@ class DurableRegistry:
         :raises SubscriptionInUse: a subscription is in use
         """
         name, store = topic.destination, self._outbox.store
-        own = [self.unused(*one.key) for one in self._by_key.values() if one.destination == name]
+        own = [self.unused(*durable.key) for durable in self._by_key.values() if durable.destination == name]
         removed, is_whole = await self._remove_messages(topic, own, goes_on)
         if not is_whole:
             return removed
         ending = [] if keep_subscriptions else own
         for durable in ending:
             durable.begin_deletion()
-        staying = [one.durable for key, one in topic.durables.items() if self._by_key[key] not in ending]
+        staying = [
+            durable.durable for key, durable in topic.durables.items() if self._by_key[key] not in ending
+        ]
         for durable in staying:
             durable.topics[name].close()
             durable.topics[name] = topic.durables[durable.key] = TopicState(durable, self._last_sequence)
@@ -340,7 +342,7 @@ class DurableRegistry:
         :raises SubscriptionNotFound: it does not exist
         """
         durable = self.unused(client_id, subscription_name)
-        states = {name: one for name, one in durable.topics.items() if topic in (None, name)}
+        states = {name: state for name, state in durable.topics.items() if topic in (None, name)}
         durable.begin_use()
         try:
             count = await self._loop.run(
@@ -358,10 +360,14 @@ class DurableRegistry:
         try:
             subscription = self._store_of(topic).subscription(*durable.key)
             for page in pages(subscription):
-                found = [one.sequence for one in page if one.sequence is not None and one.sequence <= last]
+                sequences = [
+                    message.sequence
+                    for message in page
+                    if message.sequence is not None and message.sequence <= last
+                ]
                 seen = len(page)
-                while found:
-                    batch, found = found[: size.value], found[size.value :]
+                while sequences:
+                    batch, sequences = sequences[: size.value], sequences[size.value :]
                     began = time.monotonic()
                     subscription.acknowledge(*batch)
                     size.took(len(batch), time.monotonic() - began)

@@ -326,18 +326,18 @@ class Topic(StoredTopic):
                 for shared in self._retained.messages():
                     subscription.offer(shared, source)
                 if self._query is not None:
-                    found = self._loop.run(partial(_found, self._query, self.destination))
-                    found.add_done_callback(self._loop.guarded(partial(self._offer, subscription, source)))
+                    query = self._loop.run(partial(_found, self._query, self.destination))
+                    query.add_done_callback(self._loop.guarded(partial(self._offer, subscription, source)))
 
-    def _offer(self, subscriber: TopicSubscriber, source: TopicSource, found: Future[list[Message]]) -> None:
+    def _offer(self, subscriber: TopicSubscriber, source: TopicSource, query: Future[list[Message]]) -> None:
         """Offer the messages of a query to a subscriber, unless it has ended."""
-        if found.cancelled() or subscriber not in self._subscribers:
+        if query.cancelled() or subscriber not in self._subscribers:
             return
-        error = found.exception()
+        error = query.exception()
         if error is not None:
             log.error("a new subscriber of %s gets no earlier messages", self.destination, exc_info=error)
             return
-        for message in found.result():
+        for message in query.result():
             own = message.replace(destination=self.destination, persistent=False)
             subscriber.offer(self.share(own, None), source)
 

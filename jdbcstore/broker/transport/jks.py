@@ -41,8 +41,8 @@ def read_jks(data: bytes, password: str | None) -> JksEntries:
     """
     secret = (password or "").encode("utf-16-be")
     if password is not None:
-        found = hashlib.sha1(secret + _MIXED_IN + data[:-_SHA1], usedforsecurity=False).digest()
-        if not hmac.compare_digest(found, data[-_SHA1:]):
+        digest = hashlib.sha1(secret + _MIXED_IN + data[:-_SHA1], usedforsecurity=False).digest()
+        if not hmac.compare_digest(digest, data[-_SHA1:]):
             raise ValueError("the password is wrong, or the file is damaged")
     reader = _Reader(data[:-_SHA1])
     if reader.take(4) != MAGIC or (version := reader.number()) not in _VERSIONS:
@@ -107,7 +107,7 @@ def _unprotected(info: bytes, secret: bytes) -> bytes:
     while len(stream) < len(mixed):
         state = hashlib.sha1(secret + state, usedforsecurity=False).digest()
         stream += state
-    key = bytes(one ^ other for one, other in zip(mixed, stream, strict=False))
+    key = bytes(byte ^ other for byte, other in zip(mixed, stream, strict=False))
     if not hmac.compare_digest(hashlib.sha1(secret + key, usedforsecurity=False).digest(), check):
         raise ValueError("its key has another password than the key store")
     return key

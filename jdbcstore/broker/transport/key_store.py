@@ -125,8 +125,10 @@ def _from_pkcs12(data: bytes, password: str | None) -> _KeyStore:
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
     store = load_pkcs12(data, None if password is None else password.encode())
-    certificates = [one for one in (store.cert, *store.additional_certs) if one is not None]
-    pem = b"".join(one.certificate.public_bytes(Encoding.PEM) for one in certificates)
+    certificates = [
+        certificate for certificate in (store.cert, *store.additional_certs) if certificate is not None
+    ]
+    pem = b"".join(certificate.certificate.public_bytes(Encoding.PEM) for certificate in certificates)
     if store.key is None or store.cert is None:
         return _KeyStore(None, b"", pem)
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -137,7 +139,8 @@ def _from_jks(data: bytes, password: str | None) -> _KeyStore:
     entries = read_jks(data, password)
     key = None if entries.key is None else _pem("PRIVATE KEY", entries.key)
     chain, others = (
-        b"".join(_pem("CERTIFICATE", one) for one in some) for some in (entries.chain, entries.trusted)
+        b"".join(_pem("CERTIFICATE", certificate) for certificate in some)
+        for some in (entries.chain, entries.trusted)
     )
     return _KeyStore(key, chain, others)
 

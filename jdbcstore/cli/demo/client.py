@@ -79,13 +79,13 @@ class Client(AbstractContextManager["Client"]):
         :raises ConnectionLost: unacknowledged messages will be redelivered
         """
         try:
-            found = self._connected().messages.get(timeout=timeout)
+            message = self._connected().messages.get(timeout=timeout)
         except queue.Empty:
             return None
-        if found is None:
+        if message is None:
             self._current = None
             raise ConnectionLost("the connection to the broker was lost")
-        return found
+        return message
 
     def acknowledge(self, deliveries: list[Delivery]) -> None:
         """Acknowledge messages, and wait for the RECEIPT.
@@ -95,8 +95,8 @@ class Client(AbstractContextManager["Client"]):
         *others, last = [headers["ack"] for headers, _ in deliveries]
 
         def send_acks(connection: Any, more: dict[str, str]) -> None:
-            for one in others:
-                connection.ack(one)
+            for piece in others:
+                connection.ack(piece)
             connection.ack(last, **more)
 
         self._request(send_acks)

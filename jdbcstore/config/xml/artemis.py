@@ -89,13 +89,13 @@ def read_artemis(document: Document) -> Section:
         elif element.name not in _READ:
             _report(document, element)
     own |= _read_serving(document, core, secrets)
-    found = read_addresses(document, core)
+    addresses = read_addresses(document, core)
     place = document.place(core)
-    if found.destinations:
-        own["destinations"] = Given(", ".join(found.destinations), place)
+    if addresses.destinations:
+        own["destinations"] = Given(", ".join(addresses.destinations), place)
     own["virtualTopics"] = Given([], place)
-    own["compositeDestinations"] = found.composites or Given([], place)
-    return merge(section, {"broker": own, "policies": found.policies})
+    own["compositeDestinations"] = addresses.composites or Given([], place)
+    return merge(section, {"broker": own, "policies": addresses.policies})
 
 
 def _read_serving(document: Document, core: Element, secrets: _Secrets) -> Section:
@@ -124,7 +124,7 @@ class _Secrets:
 
     def __init__(self, document: Document, core: Element) -> None:
         self._document = document
-        texts = {one.name: one.text for one in core.children}
+        texts = {child.name: child.text for child in core.children}
         self._codec = texts.get("password-codec", "")
         self._all_masked = texts.get("mask-password", "").lower() == "true"
 
@@ -169,8 +169,8 @@ def _take(document: Document, element: Element, section: Section, secrets: _Secr
         name = _TAKEN[element.name]
         section[name] = secrets.given(element, element.text, name)
     elif element.name == "data-source-properties":
-        for one in element.children:
-            _take_property(document, one, section, secrets)
+        for child in element.children:
+            _take_property(document, child, section, secrets)
     elif (fate := FATES.get((_DATABASE, element.name))) is not None:
         document.tell(element, fate, element.text)
     elif element.name not in _LEASE:
@@ -202,7 +202,9 @@ def _read_lease(document: Document, store: Element) -> Section:
 
 def _read_files(document: Document, core: Element) -> Section:
     """Read a journal and an SQLite database, in the directories of Artemis's journal and of its bindings."""
-    given = {one.name: document.text(one, one.text) for one in core.children if one.name in _DIRECTORIES}
+    given = {
+        child.name: document.text(child, child.text) for child in core.children if child.name in _DIRECTORIES
+    }
     journal, index = {**_DIRECTORIES, **given}.values()
     place = document.place(core)
     section: Section = {
@@ -274,7 +276,7 @@ def _read_role(document: Document, role: Element) -> None:
 
 def _read_plugins(document: Document, element: Element) -> Section:
     """Read the plug-in that logs events; any other may do what it likes."""
-    found: list[Section] = []
+    sections: list[Section] = []
     for plugin in element.children:
         name = plugin.attributes.get("class-name", "").rpartition(".")[2]
         if name != "LoggingActiveMQServerPlugin":
@@ -283,11 +285,11 @@ def _read_plugins(document: Document, element: Element) -> Section:
             continue
         section: Section = {"type": Given(LoggingConfig.type, document.place(plugin))}
         section["logConnectionEvents"] = Given(False, document.place(plugin))
-        for one in plugin.children:
-            key = one.attributes.get("key", "")
+        for child in plugin.children:
+            key = child.attributes.get("key", "")
             if key in _LOGGED:
-                section[_LOGGED[key]] = document.given(one, one.attributes.get("value", ""))
+                section[_LOGGED[key]] = document.given(child, child.attributes.get("value", ""))
             else:
-                document.ignore(one, "there are no such events here", key)
-        found.append(section)
-    return {"plugins": found} if found else {}
+                document.ignore(child, "there are no such events here", key)
+        sections.append(section)
+    return {"plugins": sections} if sections else {}

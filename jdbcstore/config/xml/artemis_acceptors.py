@@ -66,7 +66,7 @@ def _read_acceptor(document: Document, element: Element, reveal: Reveal) -> Sect
         document.ignore(element, "its autoStart is false, and there is nothing that starts it later", name)
         return None
     given = parameters.get("protocols") or parameters.get("protocol") or ",".join(_ALL)
-    protocols = {one.strip().upper() for one in given.split(",")}
+    protocols = {part.strip().upper() for part in given.split(",")}
     others = sorted(protocols - {"OPENWIRE", "STOMP"})
     schemes = _OURS.get(("OPENWIRE" in protocols, "STOMP" in protocols))
     if schemes is None:
@@ -103,9 +103,9 @@ def _parsed(document: Document, element: Element) -> tuple[str, dict[str, str]]:
     """Return the address of an acceptor, and its parameters, as elements or in the URI."""
     text = document.text(element, element.text)
     parameters = {
-        one.attributes.get("key", ""): document.text(one, one.attributes.get("value", ""))
-        for one in element.children
-        if one.name == "param"
+        child.attributes.get("key", ""): document.text(child, child.attributes.get("value", ""))
+        for child in element.children
+        if child.name == "param"
     }
     address, _, query = text.partition("?")
     for part in filter(None, map(str.strip, re.split("[;&]", query))):

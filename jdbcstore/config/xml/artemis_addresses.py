@@ -55,7 +55,7 @@ class Wildcards:
     def __init__(self, document: Document, core: Element) -> None:
         self._document = document
         given = next(core.all("wildcard-addresses"), None)
-        texts = {one.name: one.text for one in given.children} if given else {}
+        texts = {child.name: child.text for child in given.children} if given else {}
         self._delimiter = texts.get("delimiter", ".")
         self._any_words = texts.get("any-words", "#")
         self._single_word = texts.get("single-word", "*")
@@ -91,23 +91,23 @@ class Addresses:
 
 def read_addresses(document: Document, core: Element) -> Addresses:
     """Read address-settings, addresses, queues and diverts."""
-    found, wildcards = Addresses(), Wildcards(document, core)
+    addresses, wildcards = Addresses(), Wildcards(document, core)
     kinds = _Kinds()
     for element in _children(core, "addresses", "address"):
-        _read_address(document, element, found, kinds)
+        _read_address(document, element, addresses, kinds)
     for element in _children(core, "queues", "queue"):
-        _read_old_queue(document, element, found, kinds)
+        _read_old_queue(document, element, addresses, kinds)
     for element in _children(core, "diverts", "divert"):
-        found.composites.append(_read_divert(document, element, kinds))
+        addresses.composites.append(_read_divert(document, element, kinds))
     _check_diverts(document, core)
-    found.policies += _read_settings(document, core, wildcards)
-    return found
+    addresses.policies += _read_settings(document, core, wildcards)
+    return addresses
 
 
 def _children(core: Element, parent: str, name: str) -> Iterator[Element]:
     for outer in core.children:
         if outer.name == parent:
-            yield from (one for one in outer.children if one.name == name)
+            yield from (child for child in outer.children if child.name == name)
 
 
 class _Kinds:
@@ -127,7 +127,7 @@ class _Kinds:
 # Addresses and queues
 
 
-def _read_address(document: Document, element: Element, found: Addresses, kinds: _Kinds) -> None:
+def _read_address(document: Document, element: Element, addresses: Addresses, kinds: _Kinds) -> None:
     address = document.text(element, element.attributes.get("name", ""))
     if not address:
         raise document.error(element, "an address needs a name; add one")
@@ -137,20 +137,20 @@ def _read_address(document: Document, element: Element, found: Addresses, kinds:
             continue
         kind = _KIND_OF[routing.name]
         kinds.add(address, kind)
-        found.destinations.append(f"{kind}://{address}")
-        queues = [one for one in routing.children if one.name == "queue"]
+        addresses.destinations.append(f"{kind}://{address}")
+        queues = [child for child in routing.children if child.name == "queue"]
         for queue in queues:
             _check_queue(document, queue, kind)
         if kind == "topic":
-            found.composites += _of_multicast(document, element, address, queues)
+            addresses.composites += _of_multicast(document, element, address, queues)
         else:
             _check_anycast(document, address, queues)
-            found.policies += _of_anycast(document, address, queues)
+            addresses.policies += _of_anycast(document, address, queues)
 
 
 def _check_queue(document: Document, queue: Element, kind: str) -> None:
     """Note unsupported settings of a queue."""
-    given = {**queue.attributes, **{one.name: one.text for one in queue.children}}
+    given = {**queue.attributes, **{child.name: child.text for child in queue.children}}
     for name, text in given.items():
         if name in ("name", "address", "filter") or (name in _QUEUE_OPTIONS and kind == "queue"):
             continue
@@ -220,15 +220,15 @@ def _of_multicast(
         yield {"topic": topic, "forwardTo": forwards, "forwardOnly": Given(False, place)}
 
 
-def _read_old_queue(document: Document, element: Element, found: Addresses, kinds: _Kinds) -> None:
+def _read_old_queue(document: Document, element: Element, addresses: Addresses, kinds: _Kinds) -> None:
     """Read a queue in ``queues``, as HornetQ and the first versions of Artemis have them."""
     _check_queue(document, element, "queue")
-    texts = {one.name: one.text for one in element.children}
+    texts = {child.name: child.text for child in element.children}
     address = document.text(element, texts.get("address") or element.attributes.get("name", ""))
     name = address.removeprefix("jms.queue.")
     kinds.add(address, "queue")
     _check_anycast(document, address, [element])
-    found.destinations.append(f"queue://{name}")
+    addresses.destinations.append(f"queue://{name}")
     if name != address:
         document.ignore(element, f"clients name the queue {name}, without jms.queue.")
 
@@ -237,15 +237,15 @@ def _read_old_queue(document: Document, element: Element, found: Addresses, kind
 
 
 def _read_divert(document: Document, element: Element, kinds: _Kinds) -> Section:
-    texts = {one.name: one.text for one in element.children}
+    texts = {child.name: child.text for child in element.children}
     for name in ("transformer", "transformer-class-name"):
         if name in texts:
             document.refuse(
                 element, "its transformer is Java code, which would not change the messages", name
             )
-    for one in element.children:
-        if one.name not in _DIVERT:
-            document.refuse(one, "unknown element of divert; correct it or remove it")
+    for child in element.children:
+        if child.name not in _DIVERT:
+            document.refuse(child, "unknown element of divert; correct it or remove it")
     address, target = (document.text(element, texts.get(name)) for name in ("address", "forwarding-address"))
     if not (address and target):
         raise document.error(element, "a divert needs an address and a forwarding-address; add them")
@@ -290,11 +290,11 @@ def _check_diverts(document: Document, core: Element) -> None:
 
 
 def _address(element: Element) -> str | None:
-    return next((one.text for one in element.children if one.name == "address"), None)
+    return next((child.text for child in element.children if child.name == "address"), None)
 
 
 def _is_exclusive(element: Element) -> bool:
-    return any(one.name == "exclusive" and one.text.lower() == "true" for one in element.children)
+    return any(child.name == "exclusive" and child.text.lower() == "true" for child in element.children)
 
 
 # Address settings
@@ -320,7 +320,7 @@ def _read_settings(document: Document, core: Element, wildcards: Wildcards) -> I
     for element in _children(core, "address-settings", "address-setting"):
         match = document.text(element, element.attributes.get("match", ""))
         pattern = wildcards.pattern(element, match)
-        values = {one.name: one for one in element.children}
+        values = {child.name: child for child in element.children}
         settings.append(_Setting(element, pattern, values))
     if not any(setting.pattern == _EVERYTHING for setting in settings):
         yield _policy(document, core, {})
@@ -342,7 +342,7 @@ def _read_settings(document: Document, core: Element, wildcards: Wildcards) -> I
 
 def _covers(document: Document, wide: _Setting, narrow: _Setting) -> bool:
     try:
-        first, second = (DestinationPattern(Destination.queue(one.pattern)) for one in (wide, narrow))
+        first, second = (DestinationPattern(Destination.queue(setting.pattern)) for setting in (wide, narrow))
     except InvalidDestination as error:
         raise document.error(narrow.element, f"match is not an address: {error}") from error
     return first.covers(second)

@@ -86,9 +86,9 @@ def verify(masked: str, password: str) -> bool:
     iterations, salt, known = masked.split(":")
     try:
         hashed = bytes.fromhex(known)
-        found = hashlib.pbkdf2_hmac(
+        digest = hashlib.pbkdf2_hmac(
             "sha1", password.encode(), bytes.fromhex(salt), int(iterations), dklen=len(hashed)
         )
     except ValueError:
         return False
-    return hmac.compare_digest(found, hashed)
+    return hmac.compare_digest(digest, hashed)

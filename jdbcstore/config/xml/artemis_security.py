@@ -25,7 +25,9 @@ _INSTEAD = "write them in artemis-users.properties, or give a users file of jdbc
 
 def is_secured(core: Element) -> bool:
     """Return whether a broker asks who its clients are: ``security-enabled`` is true by default."""
-    return not any(one.name == "security-enabled" and one.text.lower() == "false" for one in core.children)
+    return not any(
+        child.name == "security-enabled" and child.text.lower() == "false" for child in core.children
+    )
 
 
 def read_artemis_users(document: Document, core: Element) -> PluginUsers:
@@ -37,7 +39,7 @@ def read_artemis_users(document: Document, core: Element) -> PluginUsers:
     path = document.path.parent / _LOGIN_CONFIG
     domain = _domain(document.path.parent / _BOOTSTRAP)
     modules = read_login_config(document, path, domain, "Artemis")
-    codec = Codec(next((one.text for one in core.children if one.name == "password-codec"), ""))
+    codec = Codec(next((child.text for child in core.children if child.name == "password-codec"), ""))
     passwords: dict[str, str] = {}
     roles: dict[str, set[str]] = {}
     files = [path]
@@ -108,10 +110,10 @@ def _settings(document: Document, core: Element) -> Iterator[tuple[str, Mapping[
             except InvalidDestination as error:
                 raise document.error(setting, f"match is not an address: {error}") from error
             permissions: dict[str, set[str]] = {}
-            for one in setting.children:
-                roles = document.text(one, one.attributes.get("roles", ""))
+            for child in setting.children:
+                roles = document.text(child, child.attributes.get("roles", ""))
                 names = {name.strip() for name in roles.split(",") if name.strip()}
-                permissions.setdefault(one.attributes.get("type", ""), set()).update(names)
+                permissions.setdefault(child.attributes.get("type", ""), set()).update(names)
             yield pattern, permissions
 
 
@@ -121,8 +123,8 @@ def _domain(bootstrap: Path) -> str:
         root = parse_xml(bootstrap, bootstrap.read_bytes())
     except OSError:
         return "activemq"
-    found = (one.attributes.get("domain") for one in root.all("jaas-security"))
-    return next(filter(None, found), "activemq")
+    domains = (element.attributes.get("domain") for element in root.all("jaas-security"))
+    return next(filter(None, domains), "activemq")
 
 
 def _read_files(

@@ -125,7 +125,7 @@ class Value:
 
     def all(self, name: str) -> Iterator[Element]:
         """Return all elements of a name in the value."""
-        return (found for element in self.elements for found in element.all(name))
+        return (match for element in self.elements for match in element.all(name))
 
 
 @dataclass(slots=True)
@@ -197,22 +197,22 @@ class Document:
         is_bean = element.name == "bean"
         if is_bean:
             class_name = attributes.get("class", "")
-            found = Bean(_ELEMENTS.get(class_name.rpartition(".")[2], class_name), element.line)
+            result = Bean(_ELEMENTS.get(class_name.rpartition(".")[2], class_name), element.line)
             if "parent" in attributes:
                 parent = self.bean(self._find(attributes["parent"], element.line))
-                found.kind, found.values = found.kind or parent.kind, dict(parent.values)
+                result.kind, result.values = result.kind or parent.kind, dict(parent.values)
         else:
-            found = Bean(_SPELLINGS.get(element.name.lower(), element.name), element.line)
+            result = Bean(_SPELLINGS.get(element.name.lower(), element.name), element.line)
         own = {name: text for name, text in attributes.items() if not is_bean or name not in _OF_BEAN}
         for name, text in {**own, **element.properties}.items():
             if name.endswith("-ref"):
                 name = name.removesuffix("-ref")
-                found.values[name] = Value(name, element.line, f"#{text}")
+                result.values[name] = Value(name, element.line, f"#{text}")
             elif name != "id":
-                found.values[name] = Value(name, element.line, text)
+                result.values[name] = Value(name, element.line, text)
         for child in element.children:
-            self._add_child(found, child)
-        return found
+            self._add_child(result, child)
+        return result
 
     def _add_child(self, bean: Bean, child: Element) -> None:
         if child.name in ("property", "constructor-arg"):
@@ -321,7 +321,7 @@ class Document:
         A name that only ActiveMQ's manuals spell so, or in other capitals, is taken for the right one.
         """
         element, name = element_of(kind), value.name
-        known = {camel(one.name) for one in fields(kind)} | names_of(element)
+        known = {camel(field.name) for field in fields(kind)} | names_of(element)
         if find_field(kind, name) is None:
             name = self._spelling(value, known)
         if find_field(kind, name):
@@ -331,7 +331,7 @@ class Document:
 
     def _spelling(self, value: Value, known: Iterable[str]) -> str:
         """Return the right spelling of a name, with a note that it is taken for that; else the name."""
-        by_capitals = {one.lower(): one for one in known}
+        by_capitals = {name.lower(): name for name in known}
         right = _MISSPELT.get(value.name) or by_capitals.get(value.name.lower(), value.name)
         if right not in by_capitals.values():
             return value.name
@@ -453,12 +453,12 @@ class _Builder:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) > _DEEPEST:
             raise self._error(f"elements are nested deeper than {_DEEPEST}; name a configuration file")
-        found: dict[str, dict[str, str]] = {}
+        by_space: dict[str, dict[str, str]] = {}
         for key, value in attributes.items():
             space, _, local = key.rpartition(" ")
-            found.setdefault(space, {})[local] = value
+            by_space.setdefault(space, {})[local] = value
         line = self.parser.CurrentLineNumber
-        element = Element(name.rpartition(" ")[2], line, found.get("", {}), found.get(_SPRING_P, {}))
+        element = Element(name.rpartition(" ")[2], line, by_space.get("", {}), by_space.get(_SPRING_P, {}))
         self._open[-1].children.append(element)
         self._open.append(element)
 

@@ -154,10 +154,10 @@ def converted(document: Document, given: Given, at: Located) -> Given:
 def note_old_files(document: Document, at: Located, kind: str, directory: str) -> None:
     """Warn of messages in this directory that are in ActiveMQ's own format."""
     try:
-        found = any(next(Path(directory).glob(pattern), None) for pattern in OLD_FILES[kind])
+        has_files = any(next(Path(directory).glob(pattern), None) for pattern in OLD_FILES[kind])
     except (OSError, ValueError):
         return
-    if found:
+    if has_files:
         text = f"the files of ActiveMQ in {directory} have another format, and are not read; " + _WAYS.get(
             kind, "move the messages by sending them again, from one broker to the other"
         )

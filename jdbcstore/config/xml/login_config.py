@@ -41,15 +41,15 @@ def read_login_config(document: Document, path: Path, domain: str, needed_by: st
     if modules is None:
         text = f"there is no domain {domain}, which {needed_by} names; add it"
         raise ConfigurationError(text, place=str(path))
-    found = []
+    parsed = []
     for name, *rest in modules:
         named = dict(zip(rest[1::3], rest[3::3], strict=False))
         try:
             options = {key: document.placeholders.fill(value) for key, value in named.items()}
         except Unresolved as error:
             raise ConfigurationError(str(error), place=str(path)) from error
-        found.append(Module(name.rpartition(".")[2], options))
-    return found
+        parsed.append(Module(name.rpartition(".")[2], options))
+    return parsed
 
 
 def _domains(tokens: list[str]) -> Iterator[tuple[str, list[list[str]]]]:

@@ -57,7 +57,9 @@ def read_default(document: Document, broker: Bean) -> Section:
     for part in section.values():
         if isinstance(part, dict):
             part |= {
-                key: replace(one, of_default=True) for key, one in part.items() if isinstance(one, Given)
+                key: replace(value, of_default=True)
+                for key, value in part.items()
+                if isinstance(value, Given)
             }
     return section
 
@@ -101,9 +103,9 @@ def _read_factory(document: Document, bean: Bean) -> Section:
             journal[name] = document.scalar(value)
         else:
             jdbc.values[name] = value
-    found = document.resolve(bean.values.get("jdbcAdapter"))
+    adapter = document.resolve(bean.values.get("jdbcAdapter"))
     directory = _directory(document, bean)
-    section = _read_jdbc(document, found or jdbc, directory)
+    section = _read_jdbc(document, adapter or jdbc, directory)
     journal["directory"] = Given(f"{directory}/journal", document.place(bean, "dataDirectory"))
     return {**section, "journal": journal}
 
@@ -113,8 +115,8 @@ def _read_journaled(document: Document, bean: Bean) -> Section:
     journal: Section = {}
     for name, value in bean.values.items():
         if name in ("longTermPersistence", "persistenceAdapter"):
-            found = document.resolve(value)
-            section |= read_persistence(document, found) if found else {}
+            inner = document.resolve(value)
+            section |= read_persistence(document, inner) if inner else {}
         elif name == "useExternalMessageReferences":
             _note_references(document, value)
         else:
@@ -177,16 +179,16 @@ def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section
             document.ignore(locking, f"the locker of {_SEVERAL} is for all its stores")
     if adapter.kind in FILES:
         label = "" if document.flag(bean, "perDestination") else _label(store)
-        found = _read_files(document, adapter, _folder(document, adapter, parent, label))
+        section_of_store = _read_files(document, adapter, _folder(document, adapter, parent, label))
     else:
         adapter.values["useLock"] = Value("useLock", adapter.line, "false")
-        found = read_persistence(document, adapter)
-        login = {name: found.pop(name) for name in _OF_DATABASE if name in found}
-        found = {**found, "data_source": login}
+        section_of_store = read_persistence(document, adapter)
+        login = {name: section_of_store.pop(name) for name in _OF_DATABASE if name in section_of_store}
+        section_of_store = {**section_of_store, "data_source": login}
     for name in ("directory", "data_source", "journal"):
-        if name in found:
-            store[name] = found.pop(name)
-    return store, found
+        if name in section_of_store:
+            store[name] = section_of_store.pop(name)
+    return store, section_of_store
 
 
 def _take_pattern(document: Document, value: Value, store: Section) -> None:
@@ -201,7 +203,9 @@ def _take_pattern(document: Document, value: Value, store: Section) -> None:
 def _label(store: Section) -> str:
     """Return the name of the store's folder: that of the store in the configuration."""
     given = ((kind, store.get(kind)) for kind in _PATTERNS)
-    return " ".join(f"{kind}://{one.value}" for kind, one in given if isinstance(one, Given)) or "others"
+    return (
+        " ".join(f"{kind}://{value.value}" for kind, value in given if isinstance(value, Given)) or "others"
+    )
 
 
 def _folder(document: Document, adapter: Bean, parent: str, label: str) -> Given:
@@ -223,8 +227,8 @@ def _read_files(document: Document, adapter: Bean, folder: Given) -> Section:
 
 
 def _directory(document: Document, bean: Bean) -> str:
-    found = (document.string(bean, name) for name in _DIRECTORIES)
-    return next((one for one in found if one is not None), "activemq-data")
+    directories = (document.string(bean, name) for name in _DIRECTORIES)
+    return next((directory for directory in directories if directory is not None), "activemq-data")
 
 
 def _note_directories(document: Document, bean: Bean, of_locker: object) -> None:
@@ -257,7 +261,7 @@ def _read_statements(document: Document, value: Value) -> Section:
     section: Section = {}
     for name, inner in bean.values.items() if bean else ():
         if inner.elements:
-            texts = [document.text(one, one.text) for one in inner.elements]
+            texts = [document.text(element, element.text) for element in inner.elements]
             section[name] = Given(texts, document.place(inner))
         else:
             section[name] = document.scalar(inner)

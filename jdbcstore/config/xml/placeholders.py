@@ -63,7 +63,7 @@ class Placeholders:
         :raises Unresolved: one of them is not defined, or they refer to each other
         """
         for _ in range(_ROUNDS):
-            filled = _PLACEHOLDER.sub(lambda found: self._value(found[1]), text)
+            filled = _PLACEHOLDER.sub(lambda match: self._value(match[1]), text)
             if filled == text:
                 return text
             text = filled

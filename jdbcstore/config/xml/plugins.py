@@ -33,7 +33,7 @@ _CLASSES = {
 
 def read_plugins(document: Document, value: Value) -> Section:
     """Read the section of each plug-in that the broker obeys, in order; the others are noted."""
-    found: list[Section] = []
+    sections: list[Section] = []
     for bean in document.beans(value):
         name = bean.class_name.lower()
         name = _CLASSES.get(name, name)
@@ -46,8 +46,8 @@ def read_plugins(document: Document, value: Value) -> Section:
         section: Section = {"type": Given(kind.type, document.place(bean))}
         for inner in bean.values.values():
             document.take(bean, inner, kind, section)
-        found.append(section)
-    return {"plugins": found} if found else {}
+        sections.append(section)
+    return {"plugins": sections} if sections else {}
 
 
 def read_destinations(document: Document, value: Value) -> Given:

@@ -23,7 +23,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationMap
 
 _CHOICES = {
-    camel(one.name): choices for one in fields(PolicyEntry) if (choices := one.metadata.get("choices"))
+    camel(field.name): choices for field in fields(PolicyEntry) if (choices := field.metadata.get("choices"))
 }
 """The cursors that an entry may name, by attribute."""
 _CLASSES = {
@@ -125,7 +125,9 @@ def _report_dispatch(document: Document, value: Value) -> None:
 def _take_strategy(document: Document, value: Value, section: Section) -> None:
     kinds, default = _STRATEGIES[value.name]
     bean, name = _chosen(document, value)
-    kind = next((one for one in get_args(kinds) if one.type == name), None)
+    kind = next(
+        (kind_of_strategy for kind_of_strategy in get_args(kinds) if kind_of_strategy.type == name), None
+    )
     if kind is None:
         text = f"{bean.class_name or 'this'} is not supported, and the default would be used: {default}"
         document.refuse(bean, f"{text}; name another one", value.name)
@@ -261,8 +263,8 @@ class _Chooser:
         self._by_destination = DestinationMap(entries)
 
     def find(self, destination: Destination | None) -> Section | None:
-        found = None if destination is None else self._by_destination.find(destination)
-        return self._others if found is None else found
+        policy = None if destination is None else self._by_destination.find(destination)
+        return self._others if policy is None else policy
 
 
 def _destinations(section: Section) -> Iterator[tuple[Destination, Section]]:

@@ -225,12 +225,14 @@ def _take_own(document: Document, value: Value, section: Section, tls: Section) 
 
 def _find_broker(document: Document) -> Bean:
     """Find the only broker of the file, or the parts of a broker in a file that is included by another."""
-    found = [bean for bean in map(document.bean, document.root.all()) if bean.kind == _BROKER]
-    if len(found) > 1:
-        lines = ", ".join(str(bean.line) for bean in found)
-        raise document.error(found[1], f"there are brokers in lines {lines}; put each into its own file", "")
-    if found:
-        return found[0]
+    brokers = [bean for bean in map(document.bean, document.root.all()) if bean.kind == _BROKER]
+    if len(brokers) > 1:
+        lines = ", ".join(str(bean.line) for bean in brokers)
+        raise document.error(
+            brokers[1], f"there are brokers in lines {lines}; put each into its own file", ""
+        )
+    if brokers:
+        return brokers[0]
     part = Bean(document.root.name, document.root.line)
     for element in document.root.all():
         name, line = element.name, element.line

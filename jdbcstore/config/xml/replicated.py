@@ -101,25 +101,25 @@ def _sync(document: Document, value: Value) -> Given:
     others'.
     """
     given = document.scalar(value)
-    asked = [one.strip().lower() for one in str(given.value).split(",") if one.strip()]
-    unknown = [one for one in asked if one not in (*_IN_MEMORY, *_ON_DISK)]
+    asked = [part.strip().lower() for part in str(given.value).split(",") if part.strip()]
+    unknown = [part for part in asked if part not in (*_IN_MEMORY, *_ON_DISK)]
     if unknown or not asked:
         known = ", ".join((*_IN_MEMORY, *_ON_DISK))
         raise document.error(value, f"sync must be some of {known}, with commas, not {given.value!r}")
-    is_on_disk = any(one in _ON_DISK for one in asked)
+    is_on_disk = any(part in _ON_DISK for part in asked)
     return Given("quorum_disk" if is_on_disk else "quorum_mem", given.place)
 
 
 def _session(document: Document, bean: Bean) -> Section:
     """Return the time of a session, and how often the master checks that it has it."""
-    found = [bean.values[name] for name in _SESSION_NAMES if name in bean.values]
-    value = found[0] if found else Value("zkSessionTimeout", bean.line, _SESSION)
+    values = [bean.values[name] for name in _SESSION_NAMES if name in bean.values]
+    value = values[0] if values else Value("zkSessionTimeout", bean.line, _SESSION)
     text = document.text(value, value.text or _SESSION).strip().lower()
     match = _TIMESPAN.fullmatch(text)
     if match is None:
         raise document.error(value, f"{value.name} must be a time such as 2s or 2000, not {text!r}")
     milliseconds = int(match[1]) * _MILLISECONDS[match[2]]
-    place = document.place(value) if found else document.place(bean, "no zkSessionTimeout")
+    place = document.place(value) if values else document.place(bean, "no zkSessionTimeout")
     return {
         "sessionTimeout": Given(milliseconds, place, activemq_units=True),
         "lockKeepAlivePeriod": Given(milliseconds / _CHECKS, place, activemq_units=True),

@@ -66,18 +66,18 @@ def read_security(document: Document, broker: Bean) -> PluginUsers:
     if policy is not None:
         text = f"jdbcstore cannot ask a {MESSAGE_POLICY} about each message; {_INSTEAD}"
         raise document.error(policy, text)
-    found = _find_plugins(document, broker)
+    plugins = _find_plugins(document, broker)
     logins = _Logins()
     for kind, read in ((SIMPLE, _read_simple), (JAAS, _read_jaas)):
-        if kind in found:
-            read(document, found[kind], logins)
-    if AUTHORIZATION not in found:
+        if kind in plugins:
+            read(document, plugins[kind], logins)
+    if AUTHORIZATION not in plugins:
         rights = [_Rights({_ANYBODY}, {_ANYBODY}, {_ANYBODY}, _ALL)]
-    elif len(found) == 1:
+    elif len(plugins) == 1:
         text = f"it needs a {SIMPLE} or a {JAAS}, which authenticates users; add one"
-        raise document.error(found[AUTHORIZATION], text)
+        raise document.error(plugins[AUTHORIZATION], text)
     else:
-        rights = [*_read_authorization(document, found[AUTHORIZATION])]
+        rights = [*_read_authorization(document, plugins[AUTHORIZATION])]
     destinations = tuple(_destinations(document, broker.values.get("destinations")))
     users = {
         name: _user(name, password, logins.groups.get(name, set()), rights, destinations)
@@ -92,16 +92,16 @@ def read_security(document: Document, broker: Bean) -> PluginUsers:
 
 def _find_plugins(document: Document, broker: Bean) -> Mapping[str, Bean]:
     """Find the plug-ins to obey, by kind."""
-    found: dict[str, Bean] = {}
+    plugins: dict[str, Bean] = {}
     for plugin in document.beans(broker.values.get("plugins")):
         if plugin.kind not in _OBEYED:
             if not _is_harmless(plugin):
                 raise document.error(plugin, _unsupported(plugin))
-        elif plugin.kind in found or {plugin.kind, *found} >= {SIMPLE, JAAS}:
+        elif plugin.kind in plugins or {plugin.kind, *plugins} >= {SIMPLE, JAAS}:
             raise document.error(plugin, "a broker has one plug-in of this kind; keep one")
         else:
-            found[plugin.kind] = plugin
-    return found
+            plugins[plugin.kind] = plugin
+    return plugins
 
 
 @dataclass(slots=True, repr=False)
@@ -138,8 +138,8 @@ def _user(name: str, password: str, groups: set[str], rights: list[_Rights], mad
     """Return a user with the permissions of all entries that match, as in ActiveMQ."""
 
     def patterns(option: str) -> Patterns:
-        found = [one for one in rights if getattr(one, option) & {*groups, _ANYBODY}]
-        return tuple(dict.fromkeys(pattern for one in found for pattern in one.where))
+        granted = [right for right in rights if getattr(right, option) & {*groups, _ANYBODY}]
+        return tuple(dict.fromkeys(pattern for right in granted for pattern in right.where))
 
     create = (*patterns("admin"), *made)
     return PluginUser(name, password, patterns("read"), patterns("write"), create, frozenset(groups))
@@ -255,15 +255,15 @@ def _texts(
     document: Document, bean: Bean, names: tuple[str, ...], elements: tuple[str, ...] = ()
 ) -> dict[str, str]:
     """Read the attributes of a bean; an unknown one is an error, because it could revoke a permission."""
-    found = {}
+    texts = {}
     for name, value in bean.values.items():
         if name in elements:
             continue
         if name not in names or value.text is None:
             text = f"jdbcstore does not obey {name} of {bean.class_name}; {_INSTEAD}"
             raise document.error(value, text)
-        found[name] = document.text(value, value.text)
-    return found
+        texts[name] = document.text(value, value.text)
+    return texts
 
 
 def _names(text: str) -> set[str]:

@@ -67,7 +67,7 @@ def _read_composite(document: Document, bean: Bean) -> Section:
         if inner.name == "name":
             section[_COMPOSITES[bean.kind]] = document.scalar(inner)
         elif inner.name == "forwardTo":
-            forwards = [_read_forward(document, one) for one in document.beans(inner)]
+            forwards = [_read_forward(document, bean) for bean in document.beans(inner)]
             section |= {"forwardTo": forwards} if forwards else {}
         else:
             document.take(bean, inner, CompositeConfig, section)

@@ -67,8 +67,8 @@ def odbc_error(error: BaseException) -> tuple[int, str]:
 
     They follow the message, which may itself have numbers in parentheses: the key of a row that exists.
     """
-    found = _ODBC_ERROR.search(str(error))
-    return (int(found[1]), found[2]) if found else (0, "")
+    match = _ODBC_ERROR.search(str(error))
+    return (int(match[1]), match[2]) if match else (0, "")
 
 
 def error_number(error: BaseException) -> int:

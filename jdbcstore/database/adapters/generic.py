@@ -97,19 +97,19 @@ class JdbcAdapter(Adapter):
         connection.abort()
 
     def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:
-        found: int | None = cursor.connection.describe(template.render(lambda *_: "?"))
-        return found if reads else None
+        count: int | None = cursor.connection.describe(template.render(lambda *_: "?"))
+        return count if reads else None
 
     def classify(self, error: BaseException) -> Failure:
         from jdbcstore.database.adapters.jdbc.dbapi import states
 
-        found = [
+        failures = [
             self.failures.get(state) or self.failures.get(number) or failure_of(state)
             for state, number in states(error)
         ]
         unspecific = (Failure.OTHER, Failure.UNKNOWN)
-        known = (failure for failure in found if failure not in unspecific)
-        return next(known, Failure.OTHER if Failure.OTHER in found else Failure.UNKNOWN)
+        known = (failure for failure in failures if failure not in unspecific)
+        return next(known, Failure.OTHER if Failure.OTHER in failures else Failure.UNKNOWN)
 
 
 def _untried(name: str, **facts: Any) -> type[JdbcAdapter]:

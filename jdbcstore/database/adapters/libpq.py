@@ -111,7 +111,7 @@ def _as_taken(query: str, values: Any) -> str:
 def numbered(text: str, first: int = 1) -> str:
     """Return a statement with psycopg's placeholders, as one with numbered parameters."""
     numbers = itertools.count(first)
-    return re.sub("%s|%%", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", text)
+    return re.sub("%s|%%", lambda match: f"${next(numbers)}" if match[0] == "%s" else "%", text)
 
 
 _CANCELLED = "jdbcstore_cancelled"

@@ -77,13 +77,13 @@ class MssqlAdapter(Adapter):
 
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
-        found = _URL.fullmatch(text)
+        match = _URL.fullmatch(text)
         given = {
             _SAME.get(name := pair["name"].lower(), name): unbraced(pair["value"])
-            for pair in _PROPERTY.finditer(found["properties"] if found else "")
+            for pair in _PROPERTY.finditer(match["properties"] if match else "")
         }
-        port = (found and found["port"]) or given.get("portnumber", "")
-        if found is None or not re.fullmatch(r"\d{0,5}", port):
+        port = (match and match["port"]) or given.get("portnumber", "")
+        if match is None or not re.fullmatch(r"\d{0,5}", port):
             raise ConfigurationError(
                 "the SQL Server JDBC URL cannot be parsed; write jdbc:sqlserver://host:1433;databaseName=name"
             )
@@ -91,9 +91,9 @@ class MssqlAdapter(Adapter):
             next(iter(cls.drivers)),
             given.get("user"),
             given.get("password"),
-            (found["host"] or given.get("servername", "")).strip("[]") or None,
+            (match["host"] or given.get("servername", "")).strip("[]") or None,
             int(port) if port else None,
-            found["database"] or given.get("databasename"),
+            match["database"] or given.get("databasename"),
         )
 
     @classmethod

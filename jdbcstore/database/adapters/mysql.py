@@ -128,8 +128,8 @@ def _held(guards: tuple[str, ...]) -> str:
     Its value and :data:`_FAILS` follow. It saves the round trips of a transaction: its locks stay
     until its statement has committed itself.
     """
-    found = " AND ".join(f"(SELECT 1 FROM {guard.split('FROM ', 1)[1]})" for guard in guards)  # noqa: S608
-    return f"IF({found}, "
+    held = " AND ".join(f"(SELECT 1 FROM {guard.split('FROM ', 1)[1]})" for guard in guards)  # noqa: S608
+    return f"IF({held}, "
 
 
 @lru_cache(maxsize=1024)
@@ -318,8 +318,8 @@ class MysqlControl(ServerControl):
 
     def identify(self) -> Row | None:
         self._cursor.execute(f"{_SESSION}CONNECTION_ID()")
-        found = self._cursor.fetchone()
-        return None if found is None else tuple(found)
+        row = self._cursor.fetchone()
+        return None if row is None else tuple(row)
 
     def has_session(self, session: Row) -> bool:
         # A restarted server counts from 1 again; HOST includes the client's port.
@@ -551,7 +551,10 @@ class MysqlAdapter(Adapter):
 
     def collations(self, connection: Connection, table: str) -> dict[str, str | None]:
         # The table's own collations are not in its definition, from which SQLAlchemy reads them.
-        return {str(name).lower(): found for name, found in connection.execute(_COLLATIONS, {"name": table})}
+        return {
+            str(name).lower(): collation
+            for name, collation in connection.execute(_COLLATIONS, {"name": table})
+        }
 
     def redefined(self, table: str, columns: Sequence[str]) -> str:
         # In one statement: each by itself would copy the table.

@@ -108,20 +108,20 @@ FROM performance_schema.data_lock_waits w
         programs = self._programs([row[1] for row in rows if row[1]])
         open_ = [_open(*row, program=programs.get(row[1], "")) for row in rows]
         masters = self._masters()
-        holders = [one for one in open_ if one.holds]
+        holders = [transaction for transaction in open_ if transaction.holds]
         if masters is not None:
-            holders = [one._replace(may_be_master=False) for one in holders if one.id not in masters]
+            holders = [holder._replace(may_be_master=False) for holder in holders if holder.id not in masters]
         self.figures |= {
             "history_length": int(history),
-            "oldest_transaction_seconds": max((one.seconds for one in holders), default=0),
+            "oldest_transaction_seconds": max((holder.seconds for holder in holders), default=0),
         }
         is_long = int(history) >= self._limits.history
-        for one in holders:
-            if one.seconds >= self._limits.patience and not one.waits:
-                yield _held(one, is_bad=is_long)
+        for holder in holders:
+            if holder.seconds >= self._limits.patience and not holder.waits:
+                yield _held(holder, is_bad=is_long)
         if is_long:
             yield _lagging(int(history), holders)
-        yield from self._of_waits({one.id: one for one in open_})
+        yield from self._of_waits({transaction.id: transaction for transaction in open_})
 
     def durability(self) -> Durability:
         settings, status = (
@@ -146,7 +146,7 @@ FROM performance_schema.data_lock_waits w
     def _masters(self) -> set[str] | None:
         """Return the transactions that have locked the lock's row, or wait for it; None if hidden."""
         try:
-            return {one for (one,) in self._rows(_LOCKED.format(lock=literal(self._lock)))}
+            return {id_ for (id_,) in self._rows(_LOCKED.format(lock=literal(self._lock)))}
         except Exception as error:
             if error_number(error) not in _REFUSED:
                 raise
@@ -186,10 +186,10 @@ FROM performance_schema.data_lock_waits w
             waiter, _, waited, wanted, held, table, index, place = max(those, key=lambda row: row[2] or 0)
             if (waited or 0) < self._limits.patience:
                 continue
-            one = open_.get(blocker)
+            holder = open_.get(blocker)
             gap = any(word in f"{wanted} {held} {place}" for word in _GAPS)
             who = open_[str(waiter)].what if str(waiter) in open_ else "one"
-            cure = "run the checkup again: the transaction has ended" if one is None else one.cure
+            cure = "run the checkup again: the transaction has ended" if holder is None else holder.cure
             if gap:
                 cure += "; a transaction in READ COMMITTED takes no locks of gaps"
             yield Diagnosis(
@@ -197,7 +197,7 @@ FROM performance_schema.data_lock_waits w
                 severity=BAD,
                 text=f"{len({row[0] for row in those})} waiting for locks, {who} for"
                 f" {in_seconds(waited or 0)}: {wanted} of {table.replace('`', '')}, index {index}",
-                cause=None if one is None else one.what,
+                cause=None if holder is None else holder.what,
                 cure=cure,
                 figures={"waiting": len({row[0] for row in those}), "seconds": waited or 0},
             )
@@ -248,18 +248,18 @@ def _open(
     return _Open(str(id_), thread, what, is_idle, int(seconds or 0), keeps, state == "LOCK WAIT", like_master)
 
 
-def _held(one: _Open, *, is_bad: bool) -> Diagnosis:
-    if not one.thread:
+def _held(holder: _Open, *, is_bad: bool) -> Diagnosis:
+    if not holder.thread:
         name = "prepared transaction"
     else:
-        name = "idle in transaction" if one.is_idle else "long transaction"
+        name = "idle in transaction" if holder.is_idle else "long transaction"
     return Diagnosis(
         name=name,
         severity=BAD if is_bad else WARNING,
-        text=f"A transaction of {in_seconds(one.seconds)} keeps locks, or versions from being purged",
-        cause=one.what,
-        cure=one.careful_cure,
-        figures={"seconds": one.seconds},
+        text=f"A transaction of {in_seconds(holder.seconds)} keeps locks, or versions from being purged",
+        cause=holder.what,
+        cure=holder.careful_cure,
+        figures={"seconds": holder.seconds},
     )
 
 

@@ -83,10 +83,10 @@ def prepared_on(connection: Any) -> PreparedStatements | None:
     """Return the prepared statements of a connection of pymysql; None for another driver."""
     if "pymysql" not in type(connection).__module__:
         return None
-    found = _prepared.get(connection)
-    if found is None:
-        found = _prepared[connection] = PreparedStatements()
-    return found
+    prepared = _prepared.get(connection)
+    if prepared is None:
+        prepared = _prepared[connection] = PreparedStatements()
+    return prepared
 
 
 def forget_prepared(connection: Any) -> None:

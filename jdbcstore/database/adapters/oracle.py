@@ -60,20 +60,20 @@ class OracleAdapter(Adapter):
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
         login, rest = take_login(text)
-        found = _THIN.fullmatch(rest)
-        if found is None:
+        match = _THIN.fullmatch(rest)
+        if match is None:
             raise ConfigurationError(
                 "the Oracle JDBC URL cannot be parsed; write jdbc:oracle:thin:@//host:1521/service, or"
                 " jdbc:oracle:thin:@host:1521:SID"
             )
         driver = next(iter(cls.drivers))
-        url = from_jdbc(f"jdbc:oracle://{found['host']}:{found['port'] or 1521}", driver)
+        url = from_jdbc(f"jdbc:oracle://{match['host']}:{match['port'] or 1521}", driver)
         url = url.set(
-            username=found["user"] or login.get("user"), password=found["password"] or login.get("password")
+            username=match["user"] or login.get("user"), password=match["password"] or login.get("password")
         )
-        if found["kind"] == "/":
-            return url.set(query={"service_name": found["name"]})
-        return url.set(database=found["name"])
+        if match["kind"] == "/":
+            return url.set(query={"service_name": match["name"]})
+        return url.set(database=match["name"])
 
     def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
         # Otherwise every number is sent as a string.

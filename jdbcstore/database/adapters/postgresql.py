@@ -93,11 +93,11 @@ class PostgresqlControl(ServerControl):
 
     def identify(self) -> Row | None:
         self._cursor.execute(f"{_SESSION}pg_backend_pid()")
-        found: Row | None = self._cursor.fetchone()
-        if found is None or found[0] == self._cursor.connection.info.backend_pid:
-            return found
+        row: Row | None = self._cursor.fetchone()
+        if row is None or row[0] == self._cursor.connection.info.backend_pid:
+            return row
         # A pooler has numbers of its own: the server's session may serve others by then.
-        return None, None, found[-1]
+        return None, None, row[-1]
 
     def has_session(self, session: Row) -> bool:
         if session[0] is None:
@@ -154,7 +154,9 @@ class PostgresqlNotifier(Notifier):
         self._connection.execute(f'LISTEN "{channel}"')
 
     def received(self, channel: str, seconds: float) -> list[str]:  # noqa: ARG002
-        return [found.payload for found in self._connection.notifies(timeout=seconds, stop_after=1)]
+        return [
+            notification.payload for notification in self._connection.notifies(timeout=seconds, stop_after=1)
+        ]
 
     def send(self, channel: str, payload: str) -> None:
         # The commit of a notification would wait for the disk, and for a standby.

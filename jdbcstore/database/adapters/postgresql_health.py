@@ -93,19 +93,19 @@ class PostgresqlHealth(Health):
     """Of PostgreSQL 12 and later."""
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        holders = sorted(self._holders(), key=lambda one: -one.xids)
+        holders = sorted(self._holders(), key=lambda holder: -holder.xids)
         [(autovacuum, freeze_max)] = self._rows(_SETTINGS)
         tables = self._rows(_TABLES.format(names=self._names)) if self._tables else []
         self.figures |= {
             "dead_rows": sum(row[1] for row in tables),
-            "horizon_transactions": max((one.xids for one in holders), default=0),
-            "oldest_transaction_seconds": max((one.seconds or 0 for one in holders), default=0),
+            "horizon_transactions": max((holder.xids for holder in holders), default=0),
+            "oldest_transaction_seconds": max((holder.seconds or 0 for holder in holders), default=0),
             "table_bytes": sum(int(row[6]) for row in tables),
         }
         dying = [row for row in tables if row[1] >= self._limits.dead_rows + 0.4 * row[2]]
-        for number, one in enumerate(holders):
-            if self._is_long(one, harms=bool(dying) and number == 0):
-                yield self._held(one, is_bad=bool(dying))
+        for number, holder in enumerate(holders):
+            if self._is_long(holder, harms=bool(dying) and number == 0):
+                yield self._held(holder, is_bad=bool(dying))
         if autovacuum != "on":
             yield Diagnosis(
                 name="autovacuum off",
@@ -162,20 +162,20 @@ class PostgresqlHealth(Health):
     def _of_lock(self) -> str:
         return _OF_LOCK.format(lock=literal(self._lock))
 
-    def _is_long(self, one: _Holder, *, harms: bool) -> bool:
-        if one.seconds is not None:
-            return one.seconds >= self._limits.patience and not one.waits
-        return harms or one.xids >= _MANY_XIDS
+    def _is_long(self, holder: _Holder, *, harms: bool) -> bool:
+        if holder.seconds is not None:
+            return holder.seconds >= self._limits.patience and not holder.waits
+        return harms or holder.xids >= _MANY_XIDS
 
-    def _held(self, one: _Holder, *, is_bad: bool) -> Diagnosis:
-        since = "" if one.seconds is None else f" for {in_seconds(one.seconds)}"
+    def _held(self, holder: _Holder, *, is_bad: bool) -> Diagnosis:
+        since = "" if holder.seconds is None else f" for {in_seconds(holder.seconds)}"
         return Diagnosis(
-            name=one.name,
+            name=holder.name,
             severity=BAD if is_bad else WARNING,
-            text=f"Deleted rows cannot be vacuumed{since}, over {one.xids:,} transactions",
-            cause=one.what,
-            cure=one.cure,
-            figures={"transactions": one.xids, "seconds": one.seconds or 0},
+            text=f"Deleted rows cannot be vacuumed{since}, over {holder.xids:,} transactions",
+            cause=holder.what,
+            cure=holder.cure,
+            figures={"transactions": holder.xids, "seconds": holder.seconds or 0},
         )
 
     def _dying(self, row: tuple[Any, ...], holders: list[_Holder], autovacuum: str) -> Diagnosis:

@@ -104,7 +104,7 @@ class PostgresqlWriting(Writing):
                 parts = (None if value is None else _binary(value) for value in column)
                 parameters.append(_array(oid, parts))
                 arrays.append((f"c{number}", f"${len(parameters)}::{type_}[]"))
-        names, types = (", ".join(one) for one in zip(*arrays, strict=True))
+        names, types = (", ".join(part) for part in zip(*arrays, strict=True))
         head = sql.text[: sql.text.rindex(" VALUES")]
         text = f"{head} SELECT {', '.join(values)} FROM unnest({types}) AS given ({names})"  # noqa: S608
         self._execute(cursor, text, parameters)

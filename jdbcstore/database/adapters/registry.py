@@ -138,18 +138,18 @@ def adapter_of_subprotocol(subprotocol: str) -> type[Adapter]:
 
 @cache
 def _plugged_in() -> dict[str, str]:
-    return {found.name: found.value for found in entry_points(group=GROUP)}
+    return {entry_point.name: entry_point.value for entry_point in entry_points(group=GROUP)}
 
 
 @cache
 def _load(place: str) -> type[Adapter]:
     module, _, attribute = place.partition(":")
     try:
-        found: Any = getattr(importlib.import_module(module), attribute)
+        adapter: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(
             f"the adapter {place} cannot be loaded: {error}; name an installed package.module:Class"
         ) from error
-    if not (isinstance(found, type) and issubclass(found, Adapter)):
+    if not (isinstance(adapter, type) and issubclass(adapter, Adapter)):
         raise ConfigurationError(f"{place} is not an adapter; it must be a class derived from Adapter")
-    return found
+    return adapter

@@ -169,7 +169,7 @@ class Watch:
                     # Under the lock: after `end` the socket may be closed and its descriptor reused.
                     abort()
             idle = not self._deadlines
-            self._wakes = min((one for one, _ in self._deadlines.values()), default=now + _IDLE)
+            self._wakes = min((deadline for deadline, _ in self._deadlines.values()), default=now + _IDLE)
             self._changed.wait(self._wakes - now)
             if idle and not self._deadlines:
                 return

@@ -172,9 +172,9 @@ def with_marks(text: str, paramstyle: str) -> str:
     if paramstyle in ("format", "pyformat"):
         text = text.replace("%", "%%")
 
-    def mark(found: re.Match[str]) -> str:
-        if found[0] != "?":
-            return found[0]
+    def mark(match: re.Match[str]) -> str:
+        if match[0] != "?":
+            return match[0]
         return "%s" if paramstyle in ("format", "pyformat") else f":{next(numbers)}"
 
     return _MARK.sub(mark, text)

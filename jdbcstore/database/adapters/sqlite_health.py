@@ -95,7 +95,7 @@ def _size(file: str) -> int:
 def _holders(file: str, bytes_: range) -> list[int]:
     """Return the processes that hold locks on these bytes of the file of locks; none where that is hidden."""
     try:
-        found = os.stat(f"{file}-shm")
+        status = os.stat(f"{file}-shm")
         lines = _LOCKS.read_text().splitlines()
     except OSError:
         return []
@@ -103,7 +103,7 @@ def _holders(file: str, bytes_: range) -> list[int]:
     for line in lines:
         parts = line.split()
         # Not the device: layered file systems have another one there.
-        if len(parts) == 8 and parts[5].endswith(f":{found.st_ino}") and parts[7] != "EOF":
+        if len(parts) == 8 and parts[5].endswith(f":{status.st_ino}") and parts[7] != "EOF":
             first, last = int(parts[6]), int(parts[7])
             if first < bytes_.stop and last >= bytes_.start:
                 pids.add(int(parts[4]))

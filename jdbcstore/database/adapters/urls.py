@@ -40,10 +40,10 @@ def subprotocol(text: str) -> str:
 
     :raises ConfigurationError: the text is not a JDBC URL
     """
-    found = _SUBPROTOCOL.match(text)
-    if found is None:
+    match = _SUBPROTOCOL.match(text)
+    if match is None:
         raise _unreadable()
-    return found[1].lower()
+    return match[1].lower()
 
 
 def from_jdbc(text: str, drivername: str) -> URL:
@@ -51,20 +51,20 @@ def from_jdbc(text: str, drivername: str) -> URL:
 
     :raises ConfigurationError: it is not of the form ``jdbc:vendor://host:port/database``
     """
-    found = _JDBC.fullmatch(text)
-    if found is None or (found["host"] and found["rest"]) or "//" in found["rest"]:
+    match = _JDBC.fullmatch(text)
+    if match is None or (match["host"] and match["rest"]) or "//" in match["rest"]:
         raise _unreadable()
     # Other properties are for the Java driver, and unknown to a Python driver.
-    properties = dict(parse_qsl(found["query"] or "", keep_blank_values=True))
-    host = (found["host"] or "").strip("[]")
-    if found["hosts"]:
-        last = found["host"] + (f":{found['port']}" if found["port"] else "")
-        hosts = {"host": (*found["hosts"].rstrip(",").split(","), last)}
+    properties = dict(parse_qsl(match["query"] or "", keep_blank_values=True))
+    host = (match["host"] or "").strip("[]")
+    if match["hosts"]:
+        last = match["host"] + (f":{match['port']}" if match["port"] else "")
+        hosts = {"host": (*match["hosts"].rstrip(",").split(","), last)}
         return URL.create(
             drivername,
             username=properties.get("user"),
             password=properties.get("password"),
-            database=found["db"] or None,
+            database=match["db"] or None,
             query={**hosts, **_WRITABLE.get(drivername.partition("+")[0], {})},
         )
     return URL.create(
@@ -72,8 +72,8 @@ def from_jdbc(text: str, drivername: str) -> URL:
         username=properties.get("user"),
         password=properties.get("password"),
         host=host or None,
-        port=int(found["port"]) if found["port"] else None,
-        database=found["db"] or found["rest"] or None,
+        port=int(match["port"]) if match["port"] else None,
+        database=match["db"] or match["rest"] or None,
     )
 
 
@@ -82,12 +82,12 @@ def host_and_port(text: str, default: int) -> tuple[str, int]:
 
     :raises ConfigurationError: it is neither
     """
-    found = _HOST.fullmatch(text)
-    if found is None:
+    match = _HOST.fullmatch(text)
+    if match is None:
         raise ConfigurationError(
             f"{text!r} is not a host: write ?host=one:3306&host=other:3306", option="url"
         )
-    return found["ip6"] or found["name"], int(found["port"] or default)
+    return match["ip6"] or match["name"], int(match["port"] or default)
 
 
 def bridged(text: str, drivername: str) -> URL:
@@ -104,11 +104,11 @@ def bridged(text: str, drivername: str) -> URL:
 def take_login(text: str) -> tuple[dict[str, str], str]:
     """Return the login properties of a JDBC URL, and the URL without them."""
     login = {}
-    while found := _PROPERTY.search(text):
-        value = unquote(found[3]) if found[1] in "?&" else found[3]
-        login[found[2].lower()] = value
+    while match := _PROPERTY.search(text):
+        value = unquote(match[3]) if match[1] in "?&" else match[3]
+        login[match[2].lower()] = value
         # The separator between the database and the first property now precedes the next one.
-        text = text[: found.start()] + (found[1] if found[4] else "") + text[found.end() :]
+        text = text[: match.start()] + (match[1] if match[4] else "") + text[match.end() :]
     if not login:
         return login, text
     # DB2's driver wants a semicolon after each property, also the last.

@@ -69,29 +69,29 @@ def _judge(migration: Migration) -> Iterator[tuple[bool, str]]:
     untouched -= {step.column for step in to_change}
     for table in tables.all:
         there = migration.found.table(table)
-        found = {} if there is None else there.columns
+        columns = {} if there is None else there.columns
         for column in table.columns:
-            if column in untouched and column.key in found:
-                yield from _judge_type(table, column, found[column.key])
+            if column in untouched and column.key in columns:
+                yield from _judge_type(table, column, columns[column.key])
 
 
-def _judge_type(table: Table, column: Column[Any], found: FoundColumn) -> Iterator[tuple[bool, str]]:
-    what = f"{column.name} of {table.name} is {found.type}, not {column.type}"
+def _judge_type(table: Table, column: Column[Any], actual: FoundColumn) -> Iterator[tuple[bool, str]]:
+    what = f"{column.name} of {table.name} is {actual.type}, not {column.type}"
     wanted: Any = column.type
     length = getattr(wanted, "length", None)
     if isinstance(wanted, Worded):
-        if str(found.type).upper() == wanted.text.upper():
+        if str(actual.type).upper() == wanted.text.upper():
             return
         wanted, length = wanted.impl, length_of(wanted.text)
-    kind, found_length = _kind(found.type), getattr(found.type, "length", None)
+    kind, found_length = _kind(actual.type), getattr(actual.type, "length", None)
     if kind is not None and kind is not _kind(wanted):
         yield True, what
     elif kind is String:
         if length and found_length and length != found_length:
             yield found_length < length, what
-        elif isinstance(found.type, CHAR | NCHAR) and not isinstance(wanted, CHAR | NCHAR):
+        elif isinstance(actual.type, CHAR | NCHAR) and not isinstance(wanted, CHAR | NCHAR):
             yield False, what
-    elif kind is not Numeric and str(found.type) != str(wanted):
+    elif kind is not Numeric and str(actual.type) != str(wanted):
         yield False, what
 
 

@@ -41,12 +41,12 @@ class FoundSchema:
     def read(cls, connection: Connection, tables: Iterable[Table]) -> FoundSchema:
         """Read the catalogue."""
         inspector = inspect(connection)
-        found = {}
+        known = {}
         for table in tables:
             if not inspector.has_table(table.name):
                 continue
             key = inspector.get_pk_constraint(table.name)
-            found[_name(table)] = FoundTable(
+            known[_name(table)] = FoundTable(
                 {
                     column["name"].lower(): FoundColumn(column["type"], bool(column["nullable"]))
                     for column in inspector.get_columns(table.name)
@@ -58,7 +58,7 @@ class FoundSchema:
                 tuple(column.lower() for column in key["constrained_columns"]),
                 key["name"],
             )
-        return cls(found, connection)
+        return cls(known, connection)
 
     def table(self, table: Table) -> FoundTable | None:
         return self._tables.get(_name(table))
@@ -111,8 +111,9 @@ def messages_elsewhere(connection: Connection, tables: Tables) -> list[str]:
     columns = inspector.get_multi_columns()
     return sorted(
         name
-        for (_, name), found in columns.items()
-        if name != str(tables.messages.name) and {column["name"].lower() for column in found} >= _MESSAGES
+        for (_, name), columns_of_table in columns.items()
+        if name != str(tables.messages.name)
+        and {column["name"].lower() for column in columns_of_table} >= _MESSAGES
     )
 
 

@@ -109,21 +109,21 @@ class Migration:
         self,
         tables: Tables,
         adapter: Adapter,
-        found: FoundSchema,
+        schema: FoundSchema,
         dialect: Dialect,
         target: str = "head",
         watch: Watch | None = None,
     ) -> None:
         self.tables = tables
         self.adapter = adapter
-        self.found = found
+        self.found = schema
         self._dialect = dialect
         self._watch = watch or (lambda _planned: nullcontext(lambda _count: None))
         history = revisions()
         end = position(history, target)
         self.target = history[end]
         self._last_of_activemq = history[position(history, ACTIVEMQ)]
-        self.recorded = found.version(tables)
+        self.recorded = schema.version(tables)
         """The revision recorded in the database."""
         if self.recorded not in (None, *(revision.id for revision in history)):
             raise SchemaError(
@@ -227,7 +227,7 @@ class Migration:
 
         :raises SchemaError: the database refused one
         """
-        planned = {one.step.title: one for one in self.plan}
+        planned = {move.step.title: move for move in self.plan}
         for step in steps(self.tables, self.adapter):
             if step.title in planned:
                 with self._watch(planned[step.title]) as advance:
@@ -307,11 +307,11 @@ def migration_of(
         with engine.connect() as connection, connection.begin():
             if not only_look:
                 _lock(connection, adapter)
-            found = FoundSchema.read(connection, tables.known)
-            if not any(map(found.table, tables.known)):
+            schema = FoundSchema.read(connection, tables.known)
+            if not any(map(schema.table, tables.known)):
                 _refuse_others(messages_elsewhere(connection, tables), database)
-            _refuse_foreign(found, tables)
-            migration = Migration(tables, adapter, found, connection.dialect, target, watch)
+            _refuse_foreign(schema, tables)
+            migration = Migration(tables, adapter, schema, connection.dialect, target, watch)
             if not only_look:
                 _refuse_loss(connection, migration, database)
             yield migration
@@ -357,10 +357,10 @@ def _refuse_loss(connection: Connection, migration: Migration, database: Databas
                 )
 
 
-def _refuse_foreign(found: FoundSchema, tables: Tables) -> None:
+def _refuse_foreign(schema: FoundSchema, tables: Tables) -> None:
     """Refuse a foreign table that has one of ActiveMQ's names."""
     for table in (tables.messages, tables.acks, tables.lock):
-        there = found.table(table)
+        there = schema.table(table)
         if there is not None:
             check_table(table, there.columns, LATER_COLUMNS)
 

@@ -183,8 +183,8 @@ class _Renderer:
         return self._render(purpose, owners + users)
 
     def upgrade(self, revision: Revision) -> str:
-        found = self._generation(revision)
-        migration = Migration(self._tables, self._adapter, found, self._dialect)
+        schema = self._generation(revision)
+        migration = Migration(self._tables, self._adapter, schema, self._dialect)
         return self._tidy(
             f"From the tables of {revision.id} to {HEAD}. Every row is kept. Stop all brokers and stores\n"
             "first, and make a backup. jdbcstore migrate --sql prints what a certain database needs.",
@@ -193,9 +193,9 @@ class _Renderer:
 
     def _generation(self, revision: Revision) -> FoundSchema:
         """Return the tables as the ActiveMQs of a revision created them."""
-        found = FoundSchema({})
-        Migration(self._tables, self._adapter, found, self._dialect, revision.id).sql()
-        messages, acks = found.add(self._tables.messages), found.add(self._tables.acks)
+        schema = FoundSchema({})
+        Migration(self._tables, self._adapter, schema, self._dialect, revision.id).sql()
+        messages, acks = schema.add(self._tables.messages), schema.add(self._tables.acks)
         if revision.id in _CONTAINER_IS_NULLABLE:
             messages.columns["container"] = FoundColumn(messages.columns["container"].type, nullable=True)
         if self._adapter.small_binary_types:
@@ -205,7 +205,7 @@ class _Renderer:
             acks.key_name = f"{self._tables.acks.name}_pkey"
             if "priority" in acks.columns:
                 acks.key = ACKS_KEY
-        return found
+        return schema
 
     def _render(self, purpose: str, statements: Iterable[Any]) -> str:
         output = io.StringIO()

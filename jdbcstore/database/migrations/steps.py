@@ -59,15 +59,15 @@ class Step(ABC):
         self.title = title
 
     @abstractmethod
-    def is_needed(self, found: FoundSchema) -> bool: ...
+    def is_needed(self, schema: FoundSchema) -> bool: ...
 
     @abstractmethod
-    def run(self, found: FoundSchema, advance: Advance) -> None:
+    def run(self, schema: FoundSchema, advance: Advance) -> None:
         """Run it through Alembic and update ``found``, calling ``advance`` with numbers of rows done."""
 
-    def rows(self, found: FoundSchema) -> int | None:
+    def rows(self, schema: FoundSchema) -> int | None:
         """Return the number of rows that it processes; None if unknown."""
-        return 0 if self.effect is Effect.NONE else found.rows(self.table)
+        return 0 if self.effect is Effect.NONE else schema.rows(self.table)
 
 
 class MakeTable(Step):
@@ -77,13 +77,13 @@ class MakeTable(Step):
         super().__init__(table, f"create the table {table.name}")
         self._later = frozenset(later)
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        return found.table(self.table) is None
+    def is_needed(self, schema: FoundSchema) -> bool:
+        return schema.table(self.table) is None
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         made = plain(self.table, self._later)
         op.execute(CreateTable(made))
-        there = found.add(self.table)
+        there = schema.add(self.table)
         there.columns = {str(c.name).lower(): FoundColumn(c.type, bool(c.nullable)) for c in made.columns}
         there.key = tuple(str(c.name).lower() for c in made.primary_key.columns)
         there.key_name = made.primary_key.name and str(made.primary_key.name)
@@ -95,12 +95,12 @@ class DropTheTable(Step):
     def __init__(self, table: Table) -> None:
         super().__init__(table, f"drop the table {table.name}")
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        return found.table(self.table) is not None
+    def is_needed(self, schema: FoundSchema) -> bool:
+        return schema.table(self.table) is not None
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.execute(DropTable(self.table))
-        found.discard(self.table)
+        schema.discard(self.table)
 
 
 class AddColumn(Step):
@@ -110,14 +110,14 @@ class AddColumn(Step):
         super().__init__(column.table, f"add the column {column.name} to {column.table.name}")
         self.column = column
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        there = found.table(self.table)
+    def is_needed(self, schema: FoundSchema) -> bool:
+        there = schema.table(self.table)
         return there is None or self.column.key not in there.columns
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.add_column(self.table.name, _plain_column(self.column))
         column = FoundColumn(self.column.type, bool(self.column.nullable))
-        found.add(self.table).columns[str(self.column.key)] = column
+        schema.add(self.table).columns[str(self.column.key)] = column
 
 
 class MakeString(Step):
@@ -132,14 +132,14 @@ class MakeString(Step):
         super().__init__(column.table, f"make {column.name} of {column.table.name} a string")
         self.column = column
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        there = found.table(self.table)
+    def is_needed(self, schema: FoundSchema) -> bool:
+        there = schema.table(self.table)
         column = None if there is None else there.columns.get(str(self.column.key))
         return column is not None and isinstance(column.type, LargeBinary)
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         name = self.column.name
-        if found.exists(select(ONE).select_from(self.table).where(self.column.is_not(None))):
+        if schema.exists(select(ONE).select_from(self.table).where(self.column.is_not(None))):
             raise SchemaError(
                 f"{name} of {self.table.name} is binary, and has transactions in doubt of an ActiveMQ 5.7 or"
                 " 5.8: have that broker commit or roll them back, then migrate",
@@ -149,7 +149,7 @@ class MakeString(Step):
         op.alter_column(
             self.table.name, name, type_=self.column.type, existing_nullable=True, postgresql_using="NULL"
         )
-        found.add(self.table).columns[str(self.column.key)] = FoundColumn(self.column.type, nullable=True)
+        schema.add(self.table).columns[str(self.column.key)] = FoundColumn(self.column.type, nullable=True)
 
 
 class MakeIndex(Step):
@@ -162,13 +162,13 @@ class MakeIndex(Step):
         self._index = index
         self._name = str(index.name).lower()
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        there = found.table(self.table)
+    def is_needed(self, schema: FoundSchema) -> bool:
+        there = schema.table(self.table)
         return there is None or self._name not in there.indexes
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.execute(CreateIndex(self._index))
-        found.add(self.table).indexes[self._name] = tuple(str(c.key) for c in self._index.columns)
+        schema.add(self.table).indexes[self._name] = tuple(str(c.key) for c in self._index.columns)
 
 
 def indexes_of(table: Table, *suffixes: str) -> list[MakeIndex]:
@@ -215,16 +215,16 @@ class WidenKey(Step):
         super().__init__(table, f"put {table.c.priority.name} into the primary key of {table.name}")
         self._adapter = adapter
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        there = found.table(self.table)
+    def is_needed(self, schema: FoundSchema) -> bool:
+        there = schema.table(self.table)
         if there is None:
             return self._adapter.acks_key_has_priority
         if "priority" in there.key:
             return False
         return self._adapter.acks_key_has_priority or not str(there.key_name).lower().startswith("pk_")
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
-        there = found.add(self.table)
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+        there = schema.add(self.table)
         if self._adapter.alters_by_copy:
             _copy(self.table, there)
         else:
@@ -245,20 +245,20 @@ class ForbidNull(Step):
         self.column = column
         self._adapter = adapter
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        return self.is_nullable(found) and (found.connection is None or not self.nulls(found))
+    def is_needed(self, schema: FoundSchema) -> bool:
+        return self.is_nullable(schema) and (schema.connection is None or not self.nulls(schema))
 
-    def is_nullable(self, found: FoundSchema) -> bool:
-        there = found.table(self.table)
+    def is_nullable(self, schema: FoundSchema) -> bool:
+        there = schema.table(self.table)
         can = self._adapter.can_forbid_null
         return can and there is not None and there.columns[str(self.column.key)].nullable
 
-    def nulls(self, found: FoundSchema) -> bool:
+    def nulls(self, schema: FoundSchema) -> bool:
         """Return whether there are rows with NULL, which prevent it."""
-        return found.exists(select(ONE).select_from(self.table).where(self.column.is_(None)))
+        return schema.exists(select(ONE).select_from(self.table).where(self.column.is_(None)))
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
-        there = found.add(self.table)
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+        there = schema.add(self.table)
         column = there.columns[str(self.column.key)]
         there.columns[str(self.column.key)] = FoundColumn(column.type, nullable=False)
         if self._adapter.alters_by_copy:
@@ -276,12 +276,12 @@ class GiveTransactions(Step):
         super().__init__(table, f"give transactions to the table {table.name}")
         self._adapter = adapter
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        if found.connection is None or found.table(self.table) is None:
+    def is_needed(self, schema: FoundSchema) -> bool:
+        if schema.connection is None or schema.table(self.table) is None:
             return False
-        return bool(self._adapter.without_transactions(found.connection, [str(self.table.name)]))
+        return bool(self._adapter.without_transactions(schema.connection, [str(self.table.name)]))
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         table = op.get_context().dialect.identifier_preparer.format_table(self.table)
         op.execute(self._adapter.make_transactional.format(table=table))
 
@@ -299,14 +299,14 @@ class CompareExactly(Step):
         self._adapter = adapter
         self._columns = [column for column in table.columns if column.type is adapter.own_name_type]
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        if not self._columns or found.connection is None or found.table(self.table) is None:
+    def is_needed(self, schema: FoundSchema) -> bool:
+        if not self._columns or schema.connection is None or schema.table(self.table) is None:
             return False
-        there = self._adapter.collations(found.connection, str(self.table.name))
+        there = self._adapter.collations(schema.connection, str(self.table.name))
         wanted = getattr(self._adapter.own_name_type, "collation", None)
         return any(there[str(column.key)] != wanted for column in self._columns)
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         dialect = op.get_context().dialect
         definitions = [str(CreateColumn(column).compile(dialect=dialect)) for column in self._columns]
         table = dialect.identifier_preparer.format_table(self.table)
@@ -323,15 +323,15 @@ class EnlargeBinary(Step):
         self.column = column
         self._adapter = adapter
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        there = found.table(self.table)
+    def is_needed(self, schema: FoundSchema) -> bool:
+        there = schema.table(self.table)
         if there is None or type(self.column.type) is not type(self._adapter.binary_type):
             return False  # to be created so, or configured otherwise
         return type(there.columns["msg"].type).__name__ in self._adapter.small_binary_types
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.alter_column(self.table.name, self.column.name, type_=self.column.type, existing_nullable=True)
-        found.add(self.table).columns["msg"] = FoundColumn(self.column.type, nullable=True)
+        schema.add(self.table).columns["msg"] = FoundColumn(self.column.type, nullable=True)
 
 
 def _copy(table: Table, there: FoundTable) -> None:
@@ -356,14 +356,14 @@ class PutRow(Step):
         self._there = table.c[column] == key
         self.insert = table.insert().values(**{column: key, **values})
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        if found.table(self.table) is None:
+    def is_needed(self, schema: FoundSchema) -> bool:
+        if schema.table(self.table) is None:
             return True
-        return found.connection is not None and not found.exists(
+        return schema.connection is not None and not schema.exists(
             select(ONE).select_from(self.table).where(self._there)
         )
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.execute(self.insert)
 
 
@@ -376,20 +376,20 @@ class _NumberRows(Step):
     def __init__(self, table: Table) -> None:
         super().__init__(table, f"set {table.c.priority.name} of older {self.what} in {table.name} to 0")
 
-    def is_needed(self, found: FoundSchema) -> bool:
-        return found.table(self.table) is not None and found.exists(self._rows(found))
+    def is_needed(self, schema: FoundSchema) -> bool:
+        return schema.table(self.table) is not None and schema.exists(self._rows(schema))
 
-    def rows(self, found: FoundSchema) -> int | None:
-        return found.count(self._rows(found))
+    def rows(self, schema: FoundSchema) -> int | None:
+        return schema.count(self._rows(schema))
 
-    def _rows(self, found: FoundSchema) -> Select[Any]:
-        query, there = select(ONE.label("one")).select_from(self.table), found.table(self.table)
+    def _rows(self, schema: FoundSchema) -> Select[Any]:
+        query, there = select(ONE.label("one")).select_from(self.table), schema.table(self.table)
         return query if there is None or "priority" not in there.columns else query.where(self._is_older())
 
     @abstractmethod
     def _is_older(self) -> ColumnElement[bool]: ...
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, schema: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.execute(update(self.table).where(self._is_older()).values(priority=_ZERO))
 
 
@@ -401,9 +401,9 @@ class NumberMessages(_NumberRows):
     def _is_older(self) -> ColumnElement[bool]:
         return self.table.c.priority.is_(None)
 
-    def run(self, found: FoundSchema, advance: Advance) -> None:
+    def run(self, schema: FoundSchema, advance: Advance) -> None:
         if op.get_context().as_sql:
-            super().run(found, advance)
+            super().run(schema, advance)
             return
         id_ = self.table.c.id
         change = update(self.table).where(self._is_older()).values(priority=_ZERO)

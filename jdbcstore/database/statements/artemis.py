@@ -54,7 +54,7 @@ LEASES = frozenset({"id", "holder_id", "holder_expiration_time", "node_id", "sta
 def find_records(name: str) -> Select[Any]:
     """Select the records of a journal, in their order."""
     names = ("id", "recordtype", "txid", "userrecordtype", "record", "txdata", "seq")
-    columns: list[ColumnClause[Any]] = [column(one) for one in names]
+    columns: list[ColumnClause[Any]] = [column(name) for name in names]
     return select(*columns).select_from(table(name, *columns)).order_by(column("seq"))
 
 
@@ -90,6 +90,6 @@ def find_file(name: str, *, is_object: bool) -> Select[Any]:
 def find_leases(name: str) -> Select[Any]:
     """Select who holds which lock until when, and the id of the broker."""
     columns: list[ColumnClause[Any]] = [
-        column(one) for one in ("id", "holder_id", "holder_expiration_time", "node_id")
+        column(name) for name in ("id", "holder_id", "holder_expiration_time", "node_id")
     ]
     return select(*columns).select_from(table(name, *columns))

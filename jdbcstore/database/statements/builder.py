@@ -212,14 +212,14 @@ class StatementBuilder:
         which a change of the number writes, too.
         """
         state = self._tables.state
-        found = and_(state.c.name == bindparam(name), state.c.number == bindparam(number, type_=BigInteger()))
+        holds = and_(state.c.name == bindparam(name), state.c.number == bindparam(number, type_=BigInteger()))
         if self._adapter.certifies:
             beside: Any = state.alias("beside")
             here = beside.c.name == _beside(name)
-            return update(beside).where(here, found).values(number=beside.c.number + ONE)
+            return update(beside).where(here, holds).values(number=beside.c.number + ONE)
         if self._adapter.touches_to_lock:
-            return update(state).where(found).values(number=state.c.number)
-        return self._adapter.shared(select(state.c.number).where(found))
+            return update(state).where(holds).values(number=state.c.number)
+        return self._adapter.shared(select(state.c.number).where(holds))
 
     def _changing(self, name: str, new: ColumnElement[Any], *where: ColumnElement[bool]) -> ClauseElement:
         """Return the statement that changes a number, after all that keep it from changing."""

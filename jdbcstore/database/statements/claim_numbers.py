@@ -113,8 +113,8 @@ class ClaimNumberStatements(FreeMessages):
             .order_by(t.c.priority, t.c.id)
             .limit(ONE)
         )
-        found = self._in_order_of_claims(query).subquery()
-        return select(found.c.id)
+        free = self._in_order_of_claims(query).subquery()
+        return select(free.c.id)
 
     def _numbers(self) -> Select[Any]:
         t, c = self._tables.messages, self._tables.claims

@@ -71,13 +71,13 @@ class OfIds:
         """Return the statements to run, each with its parameters for the IDs."""
         if self._array is not None:
             return [(self._array, {"ids": [*ids]})]
-        found = []
+        parts = []
         for start in range(0, len(ids), self._lengths[-1]):
             some = ids[start : start + self._lengths[-1]]
             length = next(length for length in self._lengths if length >= len(some))
             filled = {f"id_{number}": id_ for number, id_ in enumerate(islice(cycle(some), length))}
-            found.append((self._listed[length], filled))
-        return found
+            parts.append((self._listed[length], filled))
+        return parts
 
 
 class LeaseConditions(StatementBuilder):
@@ -126,11 +126,11 @@ class LeaseConditions(StatementBuilder):
 
         For the array itself a planner that knows of no rows reads all of any index that has the ID somewhere.
         """
-        one = table.alias("one")
+        row = table.alias("one")
         place: ColumnElement[Any] = column(self._adapter.row_place)
         these = func.unnest(ids).table_valued(column("id", BigInteger()), name="these").render_derived()
-        found = select(place).select_from(one).where(one.c.id.between(these.c.id, these.c.id))
-        in_order = found.order_by(one.c.id).limit(ONE).correlate(these).scalar_subquery()
+        places = select(place).select_from(row).where(row.c.id.between(these.c.id, these.c.id))
+        in_order = places.order_by(row.c.id).limit(ONE).correlate(these).scalar_subquery()
         return place == any_(func.array(select(in_order).select_from(these).scalar_subquery()))
 
     def _of_ids(
@@ -191,10 +191,10 @@ class FreeMessages(LeaseConditions):
         """
         lanes = self._every_lane("mark", "leap")
         end = self._end(lanes)
-        found = free(lanes.c.lane, func.coalesce(end.c.place, lanes.c.mark)).lateral("free")
-        begins = lanes.outerjoin(end, true()).join(found, true())
+        candidates = free(lanes.c.lane, func.coalesce(end.c.place, lanes.c.mark)).lateral("free")
+        begins = lanes.outerjoin(end, true()).join(candidates, true())
         limit = bindparam("limit", type_=Integer()) if within is None else within
-        return select(lanes.c.lane, *found.c).select_from(begins).limit(limit)
+        return select(lanes.c.lane, *candidates.c).select_from(begins).limit(limit)
 
     def _every_lane(self, *names: str) -> Any:
         """Return all lanes, each with the elements that belong to it of arrays: ``marks`` for ``mark``."""
@@ -216,16 +216,16 @@ class FreeMessages(LeaseConditions):
         query = query.where(self._is_alive(last.c.session), lane == lanes.c.lane)
         return query.order_by(last.c.id.desc()).limit(ONE).correlate(lanes).lateral("end")
 
-    def _taken(self, found: FromClause) -> CTE:
+    def _taken(self, free: FromClause) -> CTE:
         """Claim messages for a session, unless another one was faster; return their IDs.
 
         Nothing here waits for a claim: a settlement may have locked it, and wait for its message.
         """
         c, me = self._tables.claims, bindparam("session", type_=BigInteger())
-        claimed = select(found.c.id).where(found.c.taken > ONE).scalar_subquery()
+        claimed = select(free.c.id).where(free.c.taken > ONE).scalar_subquery()
         before = c.c.id == any_(func.array(claimed, type_=ARRAY(BigInteger())))
         old = select(c.c.id).where(before).with_for_update(skip_locked=True).cte("old")
-        number = select(found.c.taken).where(found.c.id == c.c.id).correlate(c).scalar_subquery()
+        number = select(free.c.taken).where(free.c.id == c.c.id).correlate(c).scalar_subquery()
         retaken = (
             update(c)
             .where(before, c.c.id.in_(select(old.c.id)), c.c.taken == number - ONE)
@@ -237,7 +237,7 @@ class FreeMessages(LeaseConditions):
             insert_or_update(c)
             .from_select(
                 ["id", "session", "due", "taken", "failed"],
-                select(found.c.id, me, ZERO, found.c.taken, found.c.failed).where(found.c.taken == ONE),
+                select(free.c.id, me, ZERO, free.c.taken, free.c.failed).where(free.c.taken == ONE),
             )
             .on_conflict_do_nothing()
             .returning(c.c.id)
@@ -386,11 +386,11 @@ class ClaimStatements(FreeMessages):
         return query.with_for_update(skip_locked=True, of=self._tables.messages)
 
     def _claim(self) -> Select[Any]:
-        found = self._of_lanes(self._free_locked).cte("found")
-        taken = self._taken(found)
+        free = self._of_lanes(self._free_locked).cte("found")
+        taken = self._taken(free)
         # Not a join: the planner expects one row, and would compare each with each.
-        mine = found.c.id.in_(select(taken.c.id))
-        query = select(found.c.lane, found.c.id, found.c.msg, found.c.failed, mine.label("mine"))
+        mine = free.c.id.in_(select(taken.c.id))
+        query = select(free.c.lane, free.c.id, free.c.msg, free.c.failed, mine.label("mine"))
         # The commit does not wait for the disk or a standby: a claim that a crash undoes is a free message.
         return query.where(self._is_relaxed())
 
@@ -453,8 +453,8 @@ class ClaimStatements(FreeMessages):
         def strays(these: ColumnElement[bool]) -> Select[Any]:
             query = select(t.c.id).where(self._committed_here(), these).order_by(t.c.priority, t.c.id)
             query = self._in_order_of_claims(query)
-            found = query.limit(bindparam("limit", type_=Integer())).subquery()
-            return select(found.c.id)
+            strays = query.limit(bindparam("limit", type_=Integer())).subquery()
+            return select(strays.c.id)
 
         self.find_strays = self._compile(lambda: union_all(*map(strays, outside)))
         """Messages whose priority is in no lane."""

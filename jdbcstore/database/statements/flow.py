@@ -68,7 +68,11 @@ class FlowStatements(KeyedMessages):
         self.find_all = self._compile(lambda: select(f.c.container, *settings).order_by(f.c.container))
         self.add = self._insert(f)
         self.change = self._compile(
-            lambda: update(f).where(self._here(f)).values({one.key: bindparam(one.key) for one in settings})
+            lambda: (
+                update(f)
+                .where(self._here(f))
+                .values({setting.key: bindparam(setting.key) for setting in settings})
+            )
         )
         self.remove = self._compile(lambda: delete(f).where(self._here(f)))
         self.lock = {keyed: self._compile(partial(self._lock, keyed=keyed)) for keyed in (False, True)}
@@ -109,7 +113,9 @@ class FlowStatements(KeyedMessages):
         )
         self.add_key = self._insert(k)
         self.change_key = self._compile(
-            lambda: update(k).where(this).values({one.key: bindparam(one.key) for one in settings})
+            lambda: (
+                update(k).where(this).values({setting.key: bindparam(setting.key) for setting in settings})
+            )
         )
         now_ns = self._now * literal_column("1000000")
         self.remove_plain_keys = self._compile(
@@ -146,8 +152,8 @@ class FlowStatements(KeyedMessages):
     def _seen(self, keying: int) -> CTE:
         # The clock is read once: a clock that runs on within the statement would count tokens too early.
         # And a common table expression is planned and executed once.
-        found = (self._now.label("now"), self._held.label("held"), self._version.label("version"))
-        columns = (*self._columns, *found, *([self._is_later_keyed()] if keying else ()))
+        lease = (self._now.label("now"), self._held.label("held"), self._version.label("version"))
+        columns = (*self._columns, *lease, *([self._is_later_keyed()] if keying else ()))
         stored = select(*columns).where(self._here(self._tables.flow)).cte("stored")
         stored = stored.prefix_with("MATERIALIZED")
         return select(*stored.c, *self._room(stored, keying)).cte("seen")
@@ -174,13 +180,13 @@ class FlowStatements(KeyedMessages):
                 not_(exists(select(ONE).select_from(chosen).where(chosen.c.quantum != ONE))),
                 select(func.count()).select_from(chosen).scalar_subquery() == limit,
             )
-        found = self._numbered(chosen).where(exists(select(ONE).select_from(seen).where(is_simple)))
+        numbered = self._numbered(chosen).where(exists(select(ONE).select_from(seen).where(is_simple)))
         last: CTE = chosen
         if not single:
             in_turn = select(chosen.c.name, chosen.c.quantum).order_by(chosen.c.number.desc())
             last = in_turn.limit(ONE).cte("last")
         values = {"last_key": last.c.name, "credit": last.c.quantum - ONE}
-        claimed = self._claim_in_version(found.cte("found"), seen, values).subquery("claimed")
+        claimed = self._claim_in_version(numbered.cte("found"), seen, values).subquery("claimed")
         settings = [seen.c[column.key] for column in self._columns]
         *of_key, number = keys.c
         query = select(
@@ -219,14 +225,14 @@ class FlowStatements(KeyedMessages):
     def _claim_in_room(self) -> Select[Any]:
         seen = self._seen(UNKEYED)
         room = select(seen.c.room).scalar_subquery()
-        found = self._of_lanes(self._free, within=room).cte("found")
-        claimed = self._claim_in_version(found, seen, {}).subquery("claimed")
+        free = self._of_lanes(self._free, within=room).cte("found")
+        claimed = self._claim_in_version(free, seen, {}).subquery("claimed")
         settings = [seen.c[column.key] for column in self._columns]
         query = select(*settings, seen.c.now, seen.c.held, *claimed.c)
         return query.select_from(seen.outerjoin(claimed, true())).where(self._is_relaxed())
 
     def _claim_in_version(
-        self, found: CTE, seen: CTE, values: Mapping[str, ColumnElement[Any]]
+        self, free: CTE, seen: CTE, values: Mapping[str, ColumnElement[Any]]
     ) -> Select[Any]:
         """As :meth:`_claim_found`, for the version of the row that was seen, with the tokens drawn."""
 
@@ -234,7 +240,7 @@ class FlowStatements(KeyedMessages):
             drawn = func.coalesce(seen.c.begun + count * seen.c.spacing, self._tables.flow.c.drawn)
             return {"drawn": drawn, **values}
 
-        return self._claim_found(found, seen.c.version, moved)
+        return self._claim_found(free, seen.c.version, moved)
 
     def _room(self, stored: CTE, keying: int) -> list[ColumnElement[Any]]:
         """Return how many messages may be claimed, with tokens as in ``jdbcstore.stores.claims.buckets``."""
@@ -268,7 +274,7 @@ class FlowStatements(KeyedMessages):
 
     def _claim(self, candidates: Select[Any]) -> Select[Any]:
         f, number = self._tables.flow, BigInteger()
-        found = candidates.cte("found")
+        free = candidates.cte("found")
         spacing, drawn = bindparam("spacing", type_=number), bindparam("drawn", type_=number)
 
         def moved(count: ColumnElement[int]) -> Mapping[str, ColumnElement[Any]]:
@@ -278,12 +284,12 @@ class FlowStatements(KeyedMessages):
                 "drawn": case((spacing > ZERO, drawn + count * spacing), else_=f.c.drawn),
             }
 
-        claimed = self._claim_found(found, bindparam("version", type_=Text()), moved)
+        claimed = self._claim_found(free, bindparam("version", type_=Text()), moved)
         return claimed.where(self._is_relaxed())
 
     def _claim_found(
         self,
-        found: CTE,
+        free: CTE,
         version: ColumnElement[Any],
         values: Callable[[ColumnElement[int]], Mapping[str, ColumnElement[Any]]],
     ) -> Select[Any]:
@@ -292,12 +298,12 @@ class FlowStatements(KeyedMessages):
         :param values: returns its new values, of how many were found
         """
         t, f = self._tables.messages, self._tables.flow
-        counted = select(func.count().label("count")).select_from(found).cte("counted")
+        counted = select(func.count().label("count")).select_from(free).cte("counted")
         is_seen = (self._here(f), self._version == version, counted.c.count > ZERO)
         moved = update(f).where(*is_seen).values(values(counted.c.count)).returning(ONE.label("one"))
         # Not locked before, as this may have waited: another process would pass them over meanwhile.
         seen = moved.cte("moved")
-        ids = func.array(select(found.c.id).scalar_subquery(), type_=ARRAY(BigInteger()))
+        ids = func.array(select(free.c.id).scalar_subquery(), type_=ARRAY(BigInteger()))
         # Not by the index of this column: a planner that knows of no rows would read nearly all with it.
         is_committed = func.coalesce(t.c.xid, literal_column("''")) == literal_column("''")
         locked = (
@@ -306,8 +312,8 @@ class FlowStatements(KeyedMessages):
             .with_for_update(skip_locked=True)
             .cte("locked")
         )
-        mine = select(found.c.id, found.c.taken, found.c.failed).where(found.c.id.in_(select(locked.c.id)))
+        mine = select(free.c.id, free.c.taken, free.c.failed).where(free.c.id.in_(select(locked.c.id)))
         taken = self._taken(mine.cte("mine"))
-        is_mine = found.c.id.in_(select(taken.c.id)).label("mine")
-        columns = (locked.c.lane, found.c.id, locked.c.msg, found.c.failed, is_mine)
-        return select(*columns).select_from(found.outerjoin(locked, locked.c.id == found.c.id))
+        is_mine = free.c.id.in_(select(taken.c.id)).label("mine")
+        columns = (locked.c.lane, free.c.id, locked.c.msg, free.c.failed, is_mine)
+        return select(*columns).select_from(free.outerjoin(locked, locked.c.id == free.c.id))

@@ -105,7 +105,7 @@ def check_replacements(
     for property_, template in replacements:
         reads = bool(property_.columns)
         try:
-            found = adapter.check_statement(cursor, template, reads=reads)
+            count = adapter.check_statement(cursor, template, reads=reads)
         except driver_errors as error:
             if adapter.classify(error) in (Failure.DISCONNECTED, Failure.READ_ONLY):
                 raise
@@ -115,10 +115,10 @@ def check_replacements(
                 f"{property_.name}: the database refuses it{behind}: {reason}; correct it, or leave it out",
                 option=f"statements.{property_.name}",
             ) from error
-        if found is not None and not property_.any_columns and found != len(property_.columns):
+        if count is not None and not property_.any_columns and count != len(property_.columns):
             wanted = f"{len(property_.columns)}: {', '.join(property_.columns)}" if reads else "none"
             raise ConfigurationError(
-                f"{property_.name} returns {found} columns, and must return {wanted}",
+                f"{property_.name} returns {count} columns, and must return {wanted}",
                 option=f"statements.{property_.name}",
             )
 
@@ -127,11 +127,11 @@ def picked(sql: Sql, columns: tuple[int | None, ...], *, sort: bool = False) -> 
     """Return columns of a statement in another order, None for NULL; ``sort`` if its rows have no order."""
 
     def rows(fetch: Fetch, **values: Any) -> list[Row]:
-        found = [
+        rows = [
             tuple([None if column is None else row[column] for column in columns])
             for row in fetch(sql, **values)
         ]
-        return sorted(found, key=lambda row: row[:2]) if sort else found
+        return sorted(rows, key=lambda row: row[:2]) if sort else rows
 
     return rows
 
@@ -141,8 +141,8 @@ def message_by_name(name: Statement, place: Sql) -> Query:
 
     def rows(fetch: Fetch, **values: Any) -> list[Row]:
         container = values["container"]
-        found = fetch(name, **values)
-        return [row for row in found if fetch(place, id_=row[0], container=container)]
+        rows = fetch(name, **values)
+        return [row for row in rows if fetch(place, id_=row[0], container=container)]
 
     return rows
 
@@ -162,9 +162,9 @@ def subscription_rows(marks: Sql, description: Sql) -> Query:
     """Return a subscription's rows, with SELECTOR and SUB_DEST from a statement that returns only those."""
 
     def rows(fetch: Fetch, **values: Any) -> list[Row]:
-        found = fetch(marks, **values)
-        described = fetch(description, **values) if found else []
-        return [(*row[:4], *described[0]) for row in found] if described else []
+        rows = fetch(marks, **values)
+        described = fetch(description, **values) if rows else []
+        return [(*row[:4], *described[0]) for row in rows] if described else []
 
     return rows
 
@@ -188,17 +188,17 @@ def pending_page(page: Sql, still: Sql) -> Query:
     """
 
     def rows(fetch: Fetch, **values: Any) -> list[Row]:
-        found: list[Row] = []
+        rows: list[Row] = []
         limit, more = values["limit"], True
-        while more and len(found) < limit:
+        while more and len(rows) < limit:
             read = fetch(page, **values)
             more = len(read) == limit
             if read:
                 values["up_to"] = read[-1][0]
                 ids = {id_ for (id_,) in fetch(still, **values)}
-                found += [row for row in read if row[0] in ids]
+                rows += [row for row in read if row[0] in ids]
                 values["after"] = values["up_to"]
-        return found[:limit]
+        return rows[:limit]
 
     return rows
 
@@ -223,8 +223,8 @@ def narrowed(own: Sql, other: Sql, columns: tuple[tuple[int, int], ...]) -> Quer
     """Return the store's rows that equal a row of another statement in these pairs of columns."""
 
     def rows(fetch: Fetch, **values: Any) -> list[Row]:
-        found = {tuple([row[theirs] for _, theirs in columns]) for row in fetch(other, **values)}
-        ours = fetch(own, **values) if found else []
-        return [row for row in ours if tuple([row[mine] for mine, _ in columns]) in found]
+        keys = {tuple([row[theirs] for _, theirs in columns]) for row in fetch(other, **values)}
+        ours = fetch(own, **values) if keys else []
+        return [row for row in ours if tuple([row[mine] for mine, _ in columns]) in keys]
 
     return rows

@@ -103,8 +103,8 @@ class KeyedMessages(FreeMessages):
         # One look into the index of each lane: there, no planner reads the whole queue.
         if self._adapter.chains_writes:
             lanes = self._every_lane()
-            found = in_lane(lanes.c.lane).correlate(lanes).lateral("found_in_lane")
-            some = select(ONE).select_from(lanes.join(found, true())).limit(ONE)
+            row = in_lane(lanes.c.lane).correlate(lanes).lateral("found_in_lane")
+            some = select(ONE).select_from(lanes.join(row, true())).limit(ONE)
             of_lanes: ColumnElement[Any] = some.scalar_subquery()
         else:
             each = (in_lane(literal_column(str(lane))).scalar_subquery() for lane in LANES)
@@ -126,8 +126,8 @@ class KeyedMessages(FreeMessages):
             .order_by(t.c.priority, t.c.id)
             .limit(bindparam("limit", type_=Integer()))
         )
-        found = self._in_order_of_claims(query).subquery()
-        return select(*found.c)
+        messages = self._in_order_of_claims(query).subquery()
+        return select(*messages.c)
 
     def _next_name(self, *after: ColumnElement[bool]) -> ColumnElement[Any]:
         """Return the next name by one look into the index, however many messages a key has.
@@ -179,12 +179,12 @@ class KeyedMessages(FreeMessages):
     def _first_of_key(
         self, ring: FromClause, name: ColumnElement[Any], *, ordered: bool
     ) -> ColumnElement[Any]:
-        one = self._tables.keyed.alias("one")
-        message = self._of_key(one, name).limit(ONE)
+        keyed = self._tables.keyed.alias("one")
+        message = self._of_key(keyed, name).limit(ONE)
         if ordered:
-            message = message.with_only_columns(case((self._is_unclaimed(one), one.c.id)))
+            message = message.with_only_columns(case((self._is_unclaimed(keyed), keyed.c.id)))
         else:
-            message = message.where(self._is_unclaimed(one))
+            message = message.where(self._is_unclaimed(keyed))
         first: ColumnElement[Any] = message.correlate(ring).scalar_subquery()
         return first
 

@@ -94,7 +94,7 @@ class Statements(StatementBuilder):
 
     def _define_messages(self) -> None:
         t = self._tables.messages
-        one = t.c.id == bindparam("id_")
+        by_id = t.c.id == bindparam("id_")
 
         def by_name() -> ColumnElement[bool]:
             by_producer = self._equal(t.c.msgid_prod, bindparam("msgid_prod"))
@@ -104,13 +104,13 @@ class Statements(StatementBuilder):
         add = self._given.take("addMessageStatement")
         self.add_message = add or own
         self._add_columns = itemgetter(*map(own.names.index, add.names)) if add else None
-        self.update_message = self._compile(lambda: update(t).where(one).values(msg=bindparam("blob")))
+        self.update_message = self._compile(lambda: update(t).where(by_id).values(msg=bindparam("blob")))
         self.update_message_by_name = self._given.take("updateMessageStatement", msg="blob")
         """The user's, which changes every message with a message id; None if there is none."""
         remove = self._given.take("removeMessageStatement", id="id_")
         # Messages of a prepared transaction are not removed. The key comes last, for lists of keys.
         self.remove_message = remove or self._compile(
-            lambda: delete(t).where(t.c.xid.is_(None), self._found_here(t), one)
+            lambda: delete(t).where(t.c.xid.is_(None), self._found_here(t), by_id)
         )
         self.removes_singly = remove is not None
         """Whether :attr:`remove_message` takes one row at a time, and no bulk path."""
@@ -121,10 +121,10 @@ class Statements(StatementBuilder):
             lambda: select(t.c.id, t.c.priority).where(by_name(), self._committed_here()).order_by(t.c.id)
         )
         self.find_priority_by_id = self._compile(
-            lambda: select(t.c.id, t.c.priority).where(one, self._committed_here())
+            lambda: select(t.c.id, t.c.priority).where(by_id, self._committed_here())
         )
         self.find_message_by_id: Statement = self._compile(
-            lambda: select(t.c.id, t.c.msg).where(one, self._committed_here())
+            lambda: select(t.c.id, t.c.msg).where(by_id, self._committed_here())
         )
         if find := self._given.take("findMessageSequenceIdStatement"):
             named = picked(find, (0, 1), sort=True)
@@ -144,7 +144,7 @@ class Statements(StatementBuilder):
         # In any destination, and whether or not it is prepared.
         self.find_ids_by_name = self._compile(lambda: select(t.c.id).where(by_name()))
         self.find_id_owner = self._compile(
-            lambda: select(t.c.msgid_prod, t.c.msgid_seq, t.c.container).where(one)
+            lambda: select(t.c.msgid_prod, t.c.msgid_seq, t.c.container).where(by_id)
         )
 
     def _define_pages(self) -> None:

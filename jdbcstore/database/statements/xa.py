@@ -36,7 +36,7 @@ class XaStatements(StatementBuilder):
 
     def _define_messages(self, given: GivenStatements) -> None:
         t = self._tables.messages
-        one = t.c.id == bindparam("id_")
+        by_id = t.c.id == bindparam("id_")
 
         def flags() -> ClauseElement:
             xid, container = self._adapter.exact(t.c.xid), self._adapter.exact(t.c.container)
@@ -58,12 +58,14 @@ class XaStatements(StatementBuilder):
         self.looks_before_flagging = bool(flag or find)
         """Whether :attr:`update_xid_flag` may match a message of another transaction."""
         self.update_xid_flag = flag or self._compile(
-            lambda: update(t).where(self._found_here(t), one, t.c.xid.is_(None)).values(xid=bindparam("xid_"))
+            lambda: (
+                update(t).where(self._found_here(t), by_id, t.c.xid.is_(None)).values(xid=bindparam("xid_"))
+            )
         )
-        self.find_xid_by_id = find or self._compile(lambda: select(t.c.xid).where(one))
-        self.release_xid_flag = self._compile(lambda: update(t).where(one).values(xid=null()))
+        self.find_xid_by_id = find or self._compile(lambda: select(t.c.xid).where(by_id))
+        self.release_xid_flag = self._compile(lambda: update(t).where(by_id).values(xid=null()))
         self.clear_xid_flag = given.take("clearXidFlagStatement", id="id_") or self._compile(
-            lambda: update(t).where(one).values(xid=null(), id=bindparam("new_id"))
+            lambda: update(t).where(by_id).values(xid=null(), id=bindparam("new_id"))
         )
 
     def _define_marks(self, given: GivenStatements) -> None:

@@ -37,7 +37,7 @@ class StreamAside:
     def names(self) -> list[str]:
         async def ask(js: Any) -> list[str]:
             store = await js.object_store(self._bucket)
-            return [one.name for one in await asyncio.wait_for(store.list(ignore_deletes=True), PATIENCE)]
+            return [entry.name for entry in await asyncio.wait_for(store.list(ignore_deletes=True), PATIENCE)]
 
         return self._found(ask) or []
 
@@ -52,11 +52,11 @@ class StreamAside:
             at = 1
             for _ in range(facts.chunks or 0):
                 try:
-                    found = await js.get_msg(self._stream, at, subject=self._pieces(facts.nuid), next=True)
+                    message = await js.get_msg(self._stream, at, subject=self._pieces(facts.nuid), next=True)
                 except NotFoundError:
                     break
-                pieces.append(found.data or b"")
-                at = found.seq + 1
+                pieces.append(message.data or b"")
+                at = message.seq + 1
             if not pieces:
                 log.warning("%s/%s has no content: its writing or its removal was cut off", self.place, name)
                 return None

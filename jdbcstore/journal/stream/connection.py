@@ -119,8 +119,8 @@ class NatsConnection:
     @property
     def version(self) -> tuple[int, int, int]:
         """The version of the server."""
-        found = self._client.connected_server_version
-        return found.major, found.minor, found.patch
+        version = self._client.connected_server_version
+        return version.major, version.minor, version.patch
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of something that runs on the loop.
@@ -300,8 +300,8 @@ class NatsConnection:
             await asyncio.wait_for(self._client.close(), ANSWER)
         # The client takes some cancellations for a lost connection, and waits for it: cancel until all end.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            for one in others:
-                one.cancel()
+            for task in others:
+                task.cancel()
             await asyncio.wait(others, timeout=PAUSE)
 
 
@@ -331,7 +331,7 @@ def _about_tls(error: BaseException) -> str | None:
 
 def _tls(config: JournalConfig) -> ssl.SSLContext | None:
     """Return the settings for TLS; None if the configuration does not ask for it."""
-    is_asked = any(one.startswith("tls://") for one in config.servers)
+    is_asked = any(server.startswith("tls://") for server in config.servers)
     if not (is_asked or config.stream_authorities or config.stream_certificate):
         return None
     option, files = "stream_authorities", config.stream_authorities

@@ -76,12 +76,12 @@ async def health(
         if (denial := connection.denial()) is not None:
             return _known(config, problem=str(denial))
         return _known(config, problem="no server answers for it: there is no quorum, or an election")
-    found = _found(config, info)
-    if found.problem is not None:
-        return found
+    state = _found(config, info)
+    if state.problem is not None:
+        return state
     reason = unfit(info.config, config)
     problem = f"it {reason}" if reason else missing(info.state)
-    return found if problem is None else replace(found, problem=problem, is_unsafe=True)
+    return state if problem is None else replace(state, problem=problem, is_unsafe=True)
 
 
 def _known(config: JournalConfig, problem: str | None) -> StreamHealth:
@@ -101,7 +101,7 @@ def _found(config: JournalConfig, info: StreamInfo) -> StreamHealth:
     if cluster is not None and leader is None:  # a follower knows less of the others
         return _known(config, problem="its servers have no leader now: there is no quorum, or an election")
     present = len(others) + 1
-    current = sum(bool(one.current and not one.offline) for one in others) + 1
+    current = sum(bool(peer.current and not peer.offline) for peer in others) + 1
     problem = None
     if 2 * current <= present:
         problem = f"only {current} of the {present} servers that it is on are up and current, and no quorum"

@@ -37,11 +37,11 @@ def peek(connection: NatsConnection, bucket: str, key: str) -> bytes | None:
     :raises StoreUnavailable: the servers do not answer
     """
     try:
-        found = connection.ask(lambda js: js.get_last_msg(f"KV_{bucket}", f"$KV.{bucket}.{key}"))
+        message = connection.ask(lambda js: js.get_last_msg(f"KV_{bucket}", f"$KV.{bucket}.{key}"))
     except NotFoundError:
         return None
-    is_deleted = (found.headers or {}).get("KV-Operation") in ("DEL", "PURGE")
-    return None if is_deleted else found.data or None
+    is_deleted = (message.headers or {}).get("KV-Operation") in ("DEL", "PURGE")
+    return None if is_deleted else message.data or None
 
 
 class StreamKeys:
@@ -116,11 +116,11 @@ class StreamKeys:
 
     async def _get(self, js: Any, subject: str) -> Key | None:
         try:
-            found = await js.get_last_msg(self._stream, subject)
+            message = await js.get_last_msg(self._stream, subject)
         except NotFoundError:
             return None
-        is_deleted = (found.headers or {}).get("KV-Operation") in ("DEL", "PURGE")
-        return Key(b"" if is_deleted else found.data or b"", found.seq, found.time)
+        is_deleted = (message.headers or {}).get("KV-Operation") in ("DEL", "PURGE")
+        return Key(b"" if is_deleted else message.data or b"", message.seq, message.time)
 
     def every(self) -> dict[str, Key]:
         """Return the keys that exist.
@@ -130,12 +130,12 @@ class StreamKeys:
 
         async def ask(js: Any) -> dict[str, Key]:
             info = await js.stream_info(self._stream, subjects_filter=">")
-            found = {}
+            keys = {}
             for subject in info.state.subjects or {}:
                 key = await self._get(js, subject)
                 if key is not None and key.value:
-                    found[subject.removeprefix(self._prefix)] = key
-            return found
+                    keys[subject.removeprefix(self._prefix)] = key
+            return keys
 
         return self._once(ask)
 

@@ -164,17 +164,17 @@ class StreamContents:
 
     def _unit_with(self, number: int) -> int:
         """Return the stream's sequence of the last unit that begins up to a record, by halving."""
-        found, low, high = self.first, self.first, self.last
+        piece, low, high = self.first, self.first, self.last
         while low <= high:
             middle = (low + high) // 2
             at, head = self.head_upto(middle, low)
             if head is None:
                 low = middle + 1
             elif head.first_number <= number:
-                found, low = at - head.piece, middle + 1
+                piece, low = at - head.piece, middle + 1
             else:
                 high = at - 1
-        return max(found, self.first)
+        return max(piece, self.first)
 
     def head_upto(self, at: int, first: int) -> tuple[int, PieceHead | None]:
         """Return the last piece from one sequence back to another: messages may be deleted, or foreign."""
@@ -218,13 +218,13 @@ def _found(server: StreamServer, state: StreamState, *, ignore_missing: bool) ->
             head = first._replace(last_number=first.first_number - 1, last_sequence=first.first_sequence - 1)
             break
         message = server.message(at) if at >= start else None
-        found = None if message is None else head_at(at, message)
-        if found is None and at > start and (message is not None or ignore_missing):
+        answer = None if message is None else head_at(at, message)
+        if answer is None and at > start and (message is not None or ignore_missing):
             at -= 1  # it is not a piece, and so not the journal's
             continue
-        if found is None:
+        if answer is None:
             raise damaged(f"message {at} of the stream is missing", at)
-        head = found
+        head = answer
         if head.is_last:
             break
         torn = Torn(at - head.piece, 0, head.first_number)
@@ -287,19 +287,23 @@ class _Span:
     size: int = 0
 
 
-def _spans_of(found: StreamContents, count: int) -> list[_Span]:
+def _spans_of(contents: StreamContents, count: int) -> list[_Span]:
     """Return the records as parts of about the same size, each of which is released as a whole."""
-    spans = [_Span(found.first, found.first_number, found.first_sequence, found.last_number)]
+    spans = [_Span(contents.first, contents.first_number, contents.first_sequence, contents.last_number)]
     for part in range(1, count):
-        place = found.first + (found.last + 1 - found.first) * part // count
-        at, head = found.head_upto(place, spans[-1].start + 1)
-        if head is not None and at - head.piece > spans[-1].start and head.last_number <= found.last_number:
+        place = contents.first + (contents.last + 1 - contents.first) * part // count
+        at, head = contents.head_upto(place, spans[-1].start + 1)
+        if (
+            head is not None
+            and at - head.piece > spans[-1].start
+            and head.last_number <= contents.last_number
+        ):
             spans[-1].last_number = head.first_number - 1
             start = at - head.piece
-            spans.append(_Span(start, head.first_number, head.first_sequence, found.last_number))
-    for one, following in zip(spans, [*spans[1:], None], strict=True):
-        end = found.last + 1 if following is None else following.start
-        one.size = found.size * (end - one.start) // (found.last + 1 - found.first)
+            spans.append(_Span(start, head.first_number, head.first_sequence, contents.last_number))
+    for span, following in zip(spans, [*spans[1:], None], strict=True):
+        end = contents.last + 1 if following is None else following.start
+        span.size = contents.size * (end - span.start) // (contents.last + 1 - contents.first)
     return spans
 
 
@@ -353,9 +357,9 @@ class StreamLog:
             return self._spans[0].first_number
 
     def recover(self) -> StreamContents:
-        found = look(self._server, ignore_missing=self._config.ignore_missing_journalfiles, settled=True)
-        self._found = replace(found, claimer=self._claim)
-        self._store = found.store
+        contents = look(self._server, ignore_missing=self._config.ignore_missing_journalfiles, settled=True)
+        self._found = replace(contents, claimer=self._claim)
+        self._store = contents.store
         return self._found
 
     def open(self, *, first_sequence: int, store: int) -> None:
@@ -368,18 +372,18 @@ class StreamLog:
         if self._is_claimed:
             return
         self._store = self._store or store
-        found = self._found
-        self.journal = found.journal or secrets.randbits(63) or 1
-        self.last_number = found.last_number
-        self.last_sequence = found.last_sequence
-        self._last = found.last
-        if found.ending is not None:
-            self._spans = _spans_of(found, min(_LEAST_SPANS, max(found.size // self._span, 1)))
+        contents = self._found
+        self.journal = contents.journal or secrets.randbits(63) or 1
+        self.last_number = contents.last_number
+        self.last_sequence = contents.last_sequence
+        self._last = contents.last
+        if contents.ending is not None:
+            self._spans = _spans_of(contents, min(_LEAST_SPANS, max(contents.size // self._span, 1)))
         try:
             self._mark(OPENING)
         except LockLost as error:
             raise JournalInUse(self._config.place) from error
-        self._first, self._gaps = found.first, found.gaps
+        self._first, self._gaps = contents.first, contents.gaps
         self._is_claimed = True
         self._server.connection.start(self._watch)
 
@@ -415,7 +419,7 @@ class StreamLog:
         if not limit:
             return
         with self._lock:
-            used = sum(one.size for one in self._spans)
+            used = sum(span.size for span in self._spans)
         if used + size + _PER_MESSAGE > limit - min(_MOST_RESERVED, limit // 16):
             raise self._server.full()
 
@@ -505,14 +509,14 @@ class StreamLog:
         """Check regularly that the stream keeps acknowledged records, even if no caller asks."""
         while True:
             await asyncio.sleep(_WATCH)
-            found = await self._health()
-            if found.problem is not None and not found.is_unsafe:
+            health = await self._health()
+            if health.problem is not None and not health.is_unsafe:
                 continue
-            if found.problem is not None and self._risk != found.problem:
-                log.error("%s may lose acknowledged messages: %s", self._config.place, found.problem)
-            elif found.problem is None and self._risk is not None:
+            if health.problem is not None and self._risk != health.problem:
+                log.error("%s may lose acknowledged messages: %s", self._config.place, health.problem)
+            elif health.problem is None and self._risk is not None:
                 log.warning("%s keeps acknowledged records again", self._config.place)
-            self._risk = found.problem
+            self._risk = health.problem
 
     def is_at_risk(self, applied: int) -> bool:
         with self._lock:
@@ -525,7 +529,9 @@ class StreamLog:
 
     def spans(self) -> list[Span]:
         with self._lock:
-            return [Span(one.start, one.first_sequence, one.last_number, one.size) for one in self._spans]
+            return [
+                Span(span.start, span.first_sequence, span.last_number, span.size) for span in self._spans
+            ]
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
         return self._records(after, applied, self._last)
@@ -539,14 +545,14 @@ class StreamLog:
         """
         missing = self._config.ignore_missing_journalfiles
         try:
-            found = look(self._server, ignore_missing=missing, settled=True)
-            if found.last < last:
+            contents = look(self._server, ignore_missing=missing, settled=True)
+            if contents.last < last:
                 # A server that led the others, and does not know yet that it is cut off from them.
                 raise StoreUnavailable(
-                    f"{self._config.place} answers with message {found.last} as its last, and has a later"
+                    f"{self._config.place} answers with message {contents.last} as its last, and has a later"
                     " one: a server is cut off from the others; try again"
                 )
-            yield from found.records(after, ignore_missing=missing, applied=applied)
+            yield from contents.records(after, ignore_missing=missing, applied=applied)
         except CorruptJournal as error:
             if self._server.goes_on(last):
                 raise JournalInUse(self._config.place) from error
@@ -594,9 +600,9 @@ class StreamLog:
                 del self._spans[:obsolete]
 
     def aside(self, folder: str) -> StreamAside:
-        found = StreamAside(self._server, folder)
-        found.make()
-        return found
+        aside = StreamAside(self._server, folder)
+        aside.make()
+        return aside
 
     def end(self, *, clean: bool) -> None:
         try:

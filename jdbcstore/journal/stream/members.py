@@ -85,15 +85,15 @@ class ReplicaGroup:
         """The brokers, for an administrator."""
         return tuple(
             StreamMember(
-                name=one.node,
-                role=one.role,
-                applied=one.applied,
-                lag=self.lag(one),
-                silent=one.silent,
-                is_alive=one.is_alive,
-                trouble=one.trouble,
+                name=member.node,
+                role=member.role,
+                applied=member.applied,
+                lag=self.lag(member),
+                silent=member.silent,
+                is_alive=member.is_alive,
+                trouble=member.trouble,
             )
-            for one in self.members
+            for member in self.members
         )
 
 
@@ -132,11 +132,11 @@ class Members:
         """Return the brokers that have said something in the last day, by name."""
         keys = self._keys.every()
         newest = max((key.changed for key in keys.values()), default=None)
-        found = []
+        members = []
         for name, key in sorted(keys.items()):
             if name.startswith("member.") and newest is not None:
-                found.append(_member(key, (newest - key.changed).total_seconds()))
-        return [one for one in found if one is not None]
+                members.append(_member(key, (newest - key.changed).total_seconds()))
+        return [member for member in members if member is not None]
 
     def find(self, node: str) -> tuple[int, Member] | None:
         """Return the number of a broker's last report, and the report; None without one."""
@@ -204,13 +204,13 @@ class Members:
             with file.open("wb") as content:
                 for _ in range(info.chunks or 0):
                     try:
-                        found = connection.ask(next_piece(at))
+                        message = connection.ask(next_piece(at))
                     except NotFoundError:
                         break
-                    piece = found.data or b""
+                    piece = message.data or b""
                     digest.update(piece)
                     content.write(piece)
-                    at, done = found.seq + 1, done + len(piece)
+                    at, done = message.seq + 1, done + len(piece)
                     if (percentage := done * 100 // max(copy.size, 1)) > known:
                         known = percentage
                         fetched(percentage)
@@ -244,7 +244,7 @@ class Members:
 def _said(kind: type[Member] | type[Copy], key: Key) -> dict[str, Any]:
     """Return the parts of a report that this version knows; a later version may report more."""
     said = json.loads(key.value)
-    return {one.name: said[one.name] for one in fields(kind) if one.name in said}
+    return {field.name: said[field.name] for field in fields(kind) if field.name in said}
 
 
 def _member(key: Key, silent: float) -> Member | None:

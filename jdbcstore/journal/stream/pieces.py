@@ -98,12 +98,16 @@ class Unit(NamedTuple):
         """
         head = self.head
         stamp, place = Stamp.at(head.journal, self.at), (self.at, 0)
-        found, size, number, _, _ = records(
+        records_of_unit, size, number, _, _ = records(
             self.data, (stamp.seed, stamp.marker), head.first_number, head.last_number, place, is_read=True
         )
         if number != head.last_number + 1 or size != len(self.data):
             raise damaged(f"record {number} is damaged", self.at, size)
-        yield from found if after < head.first_number else (one for one in found if one.number > after)
+        yield from (
+            records_of_unit
+            if after < head.first_number
+            else (record for record in records_of_unit if record.number > after)
+        )
 
 
 def damaged(reason: str, at: int, offset: int = 0) -> CorruptJournal:

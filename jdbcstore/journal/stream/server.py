@@ -206,13 +206,13 @@ class StreamServer:
         :param read: returns the answer, and whether it is believed at once
         """
         end = time.monotonic() + PATIENCE
-        found, is_sure = await read()
+        answer, is_sure = await read()
         while not is_sure:
-            found, is_sure = await self._settled(read)
+            answer, is_sure = await self._settled(read)
             if time.monotonic() >= end or (await self._now()).cluster is None:
                 break
             await asyncio.sleep(PAUSE)
-        return found
+        return answer
 
     def reach(self) -> None:
         """Check once that the servers answer for the stream.
@@ -344,10 +344,10 @@ class StreamServer:
         :raises LogMoved: another program has published a message there
         """
         try:
-            found = await self._message(after + 1)
-            if found == message:
+            stored = await self._message(after + 1)
+            if stored == message:
                 return True
-            if found is not None and is_foreign(found):
+            if stored is not None and is_foreign(stored):
                 raise LogMoved  # so an append behind ``after`` is refused, even if it is under way
             state = await self._surely(lambda: self._with(after))
         except JournalFailed:
@@ -355,15 +355,15 @@ class StreamServer:
         except StoreError as error:
             log.debug("whether a message was appended cannot be asked", exc_info=error)
             return False
-        if found is not None and _writer(found) == _writer(message):
+        if stored is not None and _writer(stored) == _writer(message):
             raise JournalFailed(
                 f"{self._place} has a message that its servers had refused: open the store again, and look"
                 " for the write that failed before repeating it"
             )
-        if found is not None or state.first > after + 1:
+        if stored is not None or state.first > after + 1:
             raise LockLost(
                 f"another process has opened the journal in {self._place}, and appends to it now",
-                in_doubt=in_doubt and found is None,
+                in_doubt=in_doubt and stored is None,
             )
         if state.last < after:
             raise JournalFailed(
@@ -382,18 +382,18 @@ class StreamServer:
 
     async def _message_or_not(self, at: int) -> tuple[bytes | None, bool]:
         """Return a message, and whether it is there, or there are later ones, or it was deleted."""
-        found = await self._message(at)
-        if found is not None:
-            return found, True
+        message = await self._message(at)
+        if message is not None:
+            return message, True
         following = await self._next(at)
         return None, at in await self._deleted_ones() if following is None else following > at
 
     async def _message(self, at: int) -> bytes | None:
         try:
-            found = await self._connection.asked(lambda js: js.get_msg(self._name, at))
+            message = await self._connection.asked(lambda js: js.get_msg(self._name, at))
         except NotFoundError:
             return None
-        return found.data or b""
+        return message.data or b""
 
     def messages(self, first: int, last: int) -> Iterator[tuple[int, bytes]]:
         """Yield the messages from one sequence to another that exist, each with its sequence.
@@ -424,23 +424,23 @@ class StreamServer:
         """Return whether there is a message from one sequence to another, up to which there were some."""
 
         async def following() -> tuple[int | None, bool]:
-            found = await self._next(first)
-            if found is not None:
-                return found, True
+            number = await self._next(first)
+            if number is not None:
+                return number, True
             return None, (await self._deleted_ones()).issuperset(range(first, last + 1))
 
-        found = await self._surely(following)
-        return found is not None and found <= last
+        number = await self._surely(following)
+        return number is not None and number <= last
 
     async def _next(self, first: int) -> int | None:
         """Return the sequence of the first message from one on; None if there is none."""
         try:
-            found = await self._connection.asked(
+            message = await self._connection.asked(
                 lambda js: js.get_msg(self._name, first, next=True, subject=self._subject)
             )
         except NotFoundError:
             return None
-        return int(found.seq)
+        return int(message.seq)
 
     async def _deleted_ones(self) -> set[int]:
         """Return the sequences of messages that were deleted, and not purged; also a deposed leader knows."""
@@ -463,8 +463,8 @@ class StreamServer:
 async def _described(js: Any, stream: str) -> dict[str, Any]:
     """Return a stream as its leader describes it, with the sequences of deleted messages."""
     wanted = json.dumps({"deleted_details": True}).encode()
-    found: dict[str, Any] = await js._api_request(f"{js._prefix}.STREAM.INFO.{stream}", wanted, ANSWER)
-    return found
+    answer: dict[str, Any] = await js._api_request(f"{js._prefix}.STREAM.INFO.{stream}", wanted, ANSWER)
+    return answer
 
 
 async def _reader(stream: str, subject: str, start: int, js: Any) -> Any:
@@ -495,13 +495,13 @@ def _batch(
     first, last = of
     fetched = connection.run(reader.fetch(min(_READ_AT_ONCE, last + 1 - first), ANSWER))
     batch: list[tuple[int, bytes]] = []
-    for one in fetched:
-        at = one.metadata.sequence.stream
+    for message in fetched:
+        at = message.metadata.sequence.stream
         if not first <= at <= last:
             continue  # another connection sends some again
         if at > first and connection.run(has_any(first, at - 1)):
             raise TimeoutError(f"message {first} did not come")
-        batch.append((at, one.data))
+        batch.append((at, message.data))
         first = at + 1
     if not batch:  # the server ended the request
         raise TimeoutError("no messages came")

@@ -76,13 +76,13 @@ def _unpacked(data: bytes, sequence: int | None) -> BodyReference:
     if len(data) != REFERENCE_SIZE:
         raise Malformed(f"has {len(data)} bytes in place of {REFERENCE_SIZE}")
     magic, version, *fields = _LAYOUT.unpack_from(data)
-    found, check = _CHECK.unpack_from(data, SEQUENCE_AT)
+    owner, check = _CHECK.unpack_from(data, SEQUENCE_AT)
     if magic != REFERENCE_START or check != zlib.crc32(data[:SEQUENCE_AT]):
         raise Malformed("does not match its checksum")
     if version != _FORMAT:
         raise Malformed(f"is of version {version}, and this release reads {_FORMAT}")
-    if sequence is not None and found != sequence:
-        raise Malformed(f"belongs to the row {found}")
+    if sequence is not None and owner != sequence:
+        raise Malformed(f"belongs to the row {owner}")
     reference = BodyReference(*fields)
     if reference.slot + 8 > reference.length:
         raise Malformed("has no room for its sequence")

@@ -90,8 +90,8 @@ def is_true(value: Getter) -> Condition:
     """Return a condition that tests a property."""
 
     def holds(message: Message) -> bool | None:
-        found = value(message)
-        return None if found is None else found is True
+        result = value(message)
+        return None if result is None else result is True
 
     return holds
 
@@ -141,10 +141,10 @@ def text_test(value: Getter, is_so: Callable[[str], bool], *, expected: bool) ->
     is not a string."""
 
     def holds(message: Message) -> bool | None:
-        found = value(message)
-        if found is None:
+        result = value(message)
+        if result is None:
             return None
-        return isinstance(found, str) and is_so(found) is expected
+        return isinstance(result, str) and is_so(result) is expected
 
     return holds
 
@@ -170,15 +170,15 @@ def like(pattern: str, escape: str | None) -> Callable[[str], bool]:
     between = [piece for piece in middle if piece.pattern]
 
     def matches(text: str) -> bool:
-        found = first.match(text)
+        match = first.match(text)
         for piece in between:
-            if found is None:
+            if match is None:
                 return False
-            found = piece.search(text, found.end())
-        if found is None:
+            match = piece.search(text, match.end())
+        if match is None:
             return False
         start = len(text) - shortest_end
-        return start >= found.end() and last.match(text, start) is not None
+        return start >= match.end() and last.match(text, start) is not None
 
     return matches
 
@@ -223,10 +223,10 @@ def signed(symbol: str, operand: Getter) -> Getter:
     is_minus = symbol == "-"
 
     def value(message: Message) -> Value:
-        found = operand(message)
-        if type(found) not in NUMBERS:
+        number = operand(message)
+        if type(number) not in NUMBERS:
             return None
-        return negative(found) if is_minus else found  # type: ignore[arg-type]
+        return negative(number) if is_minus else number  # type: ignore[arg-type]
 
     return value
 
@@ -235,11 +235,11 @@ def as_number(value: Getter) -> Getter:
     """Convert a string to a number where it is one; other values are returned as they are."""
 
     def number(message: Message) -> Value:
-        found = value(message)
-        if not isinstance(found, str):
-            return found
-        read = parsed(found)
-        return found if read is None else read
+        result = value(message)
+        if not isinstance(result, str):
+            return result
+        read = parsed(result)
+        return result if read is None else read
 
     return number
 
@@ -253,12 +253,12 @@ def _like_the(pattern: Getter, value: Getter) -> Getter:
     number = as_number(value)
 
     def converted(message: Message) -> Value:
-        found = value(message)
-        if not isinstance(found, str):
-            return found
+        result = value(message)
+        if not isinstance(result, str):
+            return result
         kind = type(pattern(message))
         if kind is bool:
-            return found.lower() == "true"
-        return number(message) if kind in NUMBERS else found
+            return result.lower() == "true"
+        return number(message) if kind in NUMBERS else result
 
     return converted

@@ -98,13 +98,13 @@ def _keyword(token: Token) -> Token:
 
 
 def _explain(error: UnexpectedToken, text: str) -> tuple[str, int]:
-    found, accepted = error.token, error.accepts or error.expected
-    if found.type == "$END":
+    token, accepted = error.token, error.accepts or error.expected
+    if token.type == "$END":
         return f"it ends where {_wanted(accepted)} should follow", len(text)
-    position = found.start_pos or 0
-    if found.type in _UNSUPPORTED:
-        return _UNSUPPORTED[found.type], position
-    return _explain_token(found, text[:position].rstrip(), accepted), position
+    position = token.start_pos or 0
+    if token.type in _UNSUPPORTED:
+        return _UNSUPPORTED[token.type], position
+    return _explain_token(token, text[:position].rstrip(), accepted), position
 
 
 _CHARACTERS = {
@@ -116,17 +116,17 @@ _CHARACTERS = {
 """The explanation of a character that begins no token."""
 
 
-def _explain_token(found: Token, before: str, accepted: set[str]) -> str:
-    if found.type == "LPAR" and before and (before[-1].isalnum() or before[-1] in "_$"):
+def _explain_token(token: Token, before: str, accepted: set[str]) -> str:
+    if token.type == "LPAR" and before and (before[-1].isalnum() or before[-1] in "_$"):
         return "functions are not supported, not even those of ActiveMQ, such as REGEX"
-    if found.startswith("=") and before.endswith("="):
+    if token.startswith("=") and before.endswith("="):
         return "equal is written with a single ="
-    word = found.upper()
+    word = token.upper()
     if word == "NULL":
         return "NULL is allowed only in IS NULL and IS NOT NULL"
     if word in RESERVED and "NAME" in accepted:
         return f"{word} is a reserved word and cannot be the name of a property"
-    shown = found if len(found) <= 40 else f"{found[:40]}..."
+    shown = token if len(token) <= 40 else f"{token[:40]}..."
     return f"{shown} is found where {_wanted(accepted)} should be"
 
 

@@ -133,8 +133,8 @@ class ClaimsBackend(BaseTaskBackend):  # type: ignore[misc]
         """Return the row of a task, or None if there is none."""
         from jdbcstore.plugins.django.models import TaskRecord
 
-        found: TaskRecord | None = TaskRecord.objects.using(self.database).filter(pk=result_id).first()
-        return found
+        record: TaskRecord | None = TaskRecord.objects.using(self.database).filter(pk=result_id).first()
+        return record
 
     def check(self, **kwargs: Any) -> Iterable[Any]:
         """Yield problems of the project's settings, for ``manage.py check``."""

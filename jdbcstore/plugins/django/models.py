@@ -66,10 +66,10 @@ class TaskRecord(models.Model):  # type: ignore[misc]
 
         :raises ImportError: the task does not exist any more
         """
-        found = import_string(self.task_path)
-        if not isinstance(found, Task):
+        function = import_string(self.task_path)
+        if not isinstance(function, Task):
             raise SuspiciousOperation(f"{self.task_path} is not a task")
-        return found.using(
+        return function.using(
             priority=self.priority,
             queue_name=self.queue_name,
             run_after=self.run_after,

@@ -43,7 +43,7 @@ class MessageAdder:
         is lower than committed ones is not passed over.
         """
         ids = self.numbers(connection.fetch, len(encoded))
-        connection.add_messages([one.row(id_) for one, id_ in zip(encoded, ids, strict=True)])
+        connection.add_messages([message.row(id_) for message, id_ in zip(encoded, ids, strict=True)])
         connection.insert_rows(self._flow_sql.add_keyed, filed_rows(encoded, ids, keyed))
         if delay > 0:
             for id_ in ids:
@@ -62,17 +62,17 @@ class MessageAdder:
         :raises LockLost: a later epoch has begun
         """
         if len(encoded) == 1 and delay <= 0 and self._session.adapter.chains_writes:
-            [one] = encoded
-            sql = self._sql.add_numbered[one.container in keyed]
-            found = connection.fetch(sql, epoch=self._lease.epoch, **_values_of(one, keyed))
-            if not found:
+            [message] = encoded
+            sql = self._sql.add_numbered[message.container in keyed]
+            ids_of_added = connection.fetch(sql, epoch=self._lease.epoch, **_values_of(message, keyed))
+            if not ids_of_added:
                 raise self._epoch_ended()
-            return [row[0] for row in found]
+            return [row[0] for row in ids_of_added]
         if delay > 0 or keyed or not self._session.adapter.series:
             with connection.transaction(epoch=self._lease.guard):
                 return self.add_rows(connection, encoded, delay, keyed)
         ids = self.numbers(connection.fetch, len(encoded))
-        rows = [one.row(id_) for one, id_ in zip(encoded, ids, strict=True)]
+        rows = [message.row(id_) for message, id_ in zip(encoded, ids, strict=True)]
         connection.write(Batch(rows, [], [], []), epoch=self._lease.guard)
         return ids
 
@@ -94,22 +94,22 @@ class MessageAdder:
         """
         chains = self._session.adapter.chains_writes
         if len(encoded) == 1 and chains:
-            [one], epoch = encoded, self._lease.epoch
+            [message], epoch = encoded, self._lease.epoch
             add = self._sql.add_routed if durable else self._sql.add_transient
-            sql = add[one.container in keyed]
-            if connection.fetch(sql, version=version, epoch=epoch, **_values_of(one, keyed)):
+            sql = add[message.container in keyed]
+            if connection.fetch(sql, version=version, epoch=epoch, **_values_of(message, keyed)):
                 return True
             find_epoch = self._session.of(LockStatements).find_epoch
             if connection.fetch(find_epoch, epoch_row=EPOCH_ROW) != [(epoch,)]:
                 raise self._epoch_ended()
             return False
-        [(found,)] = connection.fetch(self._routing_sql.find_version)
-        if found == version and encoded:
+        [(current,)] = connection.fetch(self._routing_sql.find_version)
+        if current == version and encoded:
             with connection.transaction(epoch=self._lease.guard):
                 if chains and not durable:
                     connection.fetch(self._sql.relax)
                 self.add_rows(connection, encoded, keyed=keyed)
-        return bool(found == version)
+        return bool(current == version)
 
     def numbers(self, fetch: Fetch, count: int) -> list[int]:
         """Return IDs for so many messages, each the next that any process gets."""

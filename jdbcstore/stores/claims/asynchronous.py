@@ -135,17 +135,17 @@ class AsyncClaims:
         except TimeoutError:
             pass
         finally:
-            self._waiting = tuple(one for one in self._waiting if one is not waiter)
+            self._waiting = tuple(other for other in self._waiting if other is not waiter)
 
     def _names(self) -> Iterable[str]:
-        return [one.name for one in self._waiting]
+        return [other.name for other in self._waiting]
 
     def _ring(self) -> None:
         if self._pipe is not None:
             self._pipe.clear()
-        for one in self._waiting:
-            if self._claims is None or self._claims.database.wakeups.count(one.name)[0] != one.seen:
-                one.event.set()
+        for waiter in self._waiting:
+            if self._claims is None or self._claims.database.wakeups.count(waiter.name)[0] != waiter.seen:
+                waiter.event.set()
 
     async def close(self) -> None:
         """Return the claims of this process to their places, and close its connections."""
@@ -222,10 +222,10 @@ class AsyncClaimQueue:
         """
         deadline, pause = time.monotonic() + wait, SHORTEST_PAUSE
         while True:
-            found, count = await self._owner.run(partial(self._queue.look, limit), undo=self._abandon)
+            claims, count = await self._owner.run(partial(self._queue.look, limit), undo=self._abandon)
             left = deadline - time.monotonic()
-            if found or left <= 0:
-                return found
+            if claims or left <= 0:
+                return claims
             seconds = min(left, self._queue.seconds(pause))
             await self._owner.woken(self.destination.qualified_name, count, seconds)
             pause = self._queue.next_pause(pause, count)

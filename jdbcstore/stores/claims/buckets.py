@@ -84,14 +84,14 @@ def checked(rate: float | None, burst: int | None, advice: str) -> Rate | None:
             f" {advice}",
             option="rate",
         )
-    found = Rate(round(rate * _MILLION), max(1, math.floor(rate)) if burst is None else burst)
-    if found.burst * found.spacing > _LONGEST_FILL:
+    bucket = Rate(round(rate * _MILLION), max(1, math.floor(rate)) if burst is None else burst)
+    if bucket.burst * bucket.spacing > _LONGEST_FILL:
         raise ConfigurationError(
-            f"a burst of {found.burst} takes more than thirty years to come back at a rate of {rate:g} per"
+            f"a burst of {bucket.burst} takes more than thirty years to come back at a rate of {rate:g} per"
             " second: lower the burst",
             option="burst",
         )
-    return found
+    return bucket
 
 
 def check_whole(option: str, value: object, advice: str) -> None:

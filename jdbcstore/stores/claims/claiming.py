@@ -19,12 +19,12 @@ def still_free(connection: Connection, sql: ClaimStatements, numbers: Mapping[in
 
 
 def write_claims(
-    connection: Connection, sql: ClaimStatements, session: int, found: Sequence[tuple[int, int, int]]
+    connection: Connection, sql: ClaimStatements, session: int, counted: Sequence[tuple[int, int, int]]
 ) -> None:
     """Claim messages for a session: each with its ID, the number of this claim, and its failures."""
-    new = [(id_, session, 0, number, failed) for id_, number, failed in found if number == 1]
+    new = [(id_, session, 0, number, failed) for id_, number, failed in counted if number == 1]
     connection.insert_rows(sql.add_claim, new)
-    for id_, number, failed in found:
+    for id_, number, failed in counted:
         if number > 1:  # it was claimed before, or delayed
             values = {"id_": id_, "taken": number, "failed": failed, "session": session}
             if connection.change(sql.take_claim, **values) != 1:

@@ -98,7 +98,10 @@ class Claims:
 
         :raises StoreUnavailable: the database does not answer
         """
-        return {Destination.parse(name).name: one for name, one in read_all(self.database.session).items()}
+        return {
+            Destination.parse(name).name: settings
+            for name, settings in read_all(self.database.session).items()
+        }
 
     def _destination(self, name: str | Destination) -> Destination:
         return destination_named(name, DestinationKind.QUEUE, self._lengths)

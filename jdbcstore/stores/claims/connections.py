@@ -137,8 +137,8 @@ class ClaimConnections:
                 # The last is used first: those before it were not needed since.
                 while len(self._idle) > 1 and self._idle[0][1] + _UNUSED < now:
                     unused.append(self._idle.popleft()[0])
-        for one in unused:
-            one.close()
+        for idle in unused:
+            idle.close()
         with self._lock:
             self._used.remove(threading.get_ident())
             self._freed.notify_all()

@@ -271,9 +271,9 @@ class QueueFlow:
         def change(connection: Connection) -> None:
             with connection.transaction():
                 connection.execute(sql.count_change)
-                found = connection.fetch(sql.find_key, **here)
-                if found:
-                    before: dict[str, int | None] = dict(zip(KEY_SETTINGS, found[0], strict=True))
+                rows = connection.fetch(sql.find_key, **here)
+                if rows:
+                    before: dict[str, int | None] = dict(zip(KEY_SETTINGS, rows[0], strict=True))
                     connection.execute(sql.change_key, **here, **before | values)
                 else:
                     connection.insert_rows(sql.add_key, [key_row(**here, **values)])
@@ -298,14 +298,14 @@ class QueueFlow:
         def change(connection: Connection) -> None:
             with connection.transaction():
                 connection.execute(sql.count_change)
-                found = connection.fetch(sql.find, **here)
-                after = changed(_settings(found))
+                rows = connection.fetch(sql.find, **here)
+                after = changed(_settings(rows))
                 if after == _PLAIN:
                     connection.execute(sql.remove, **here)
                     return
                 refuse_older(connection.fetch(self._database.session.of(ClaimStatements).find_sessions))
                 values = _values(after)
-                if found:
+                if rows:
                     connection.execute(sql.change, **here, **values)
                 else:
                     connection.insert_rows(sql.add, [_row(self._container, values)])
@@ -329,8 +329,8 @@ class QueueFlow:
     # Claiming
 
     def _find_version(self) -> int | None:
-        found = self._database.fetch(self._sql.find_version)
-        return int(found[0][0]) if found else None
+        rows = self._database.fetch(self._sql.find_version)
+        return int(rows[0][0]) if rows else None
 
     def look(self) -> None:
         """Look whether the queue has settings, if any have changed since the last look."""
@@ -338,19 +338,19 @@ class QueueFlow:
         version = self._find_version()
         if version != self._version:
             find = self._sql.find
-            found = [] if version is None else self._database.fetch(find, container=self._container)
-            self.applies = bool(found)
-            self._keying = Keying(_Stored(*found[0]).keying) if found else Keying.IGNORED
+            rows = [] if version is None else self._database.fetch(find, container=self._container)
+            self.applies = bool(rows)
+            self._keying = Keying(_Stored(*rows[0]).keying) if rows else Keying.IGNORED
             self._version = version
         self._look_at = self._database.clock.monotonic() + LOOK_AGAIN
         self.is_known = True
 
     def has_room(self, connection: Connection) -> bool:
         """Return whether there is room for a claim at the moment; nothing is locked."""
-        found = connection.fetch(self._sql.find, container=self._container)
-        if not found:
+        rows = connection.fetch(self._sql.find, container=self._container)
+        if not rows:
             return True
-        room = self._room(connection, _Stored(*found[0]), 1)
+        room = self._room(connection, _Stored(*rows[0]), 1)
         return room.claims > 0 or room.is_ahead
 
     def claim_next(self, fetch: Callable[..., list[Row]], session: int, limit: int, after: int) -> Seen:
@@ -363,12 +363,12 @@ class QueueFlow:
         values = {"container": self._container, "session": session, "limit": limit, "after": after}
         thought = self._keying
         claim = self._sql.claim_next[thought is Keying.IN_ORDER, limit == 1]
-        found = fetch(claim, **values, number=at_first(limit))
-        if not found:
+        rows = fetch(claim, **values, number=at_first(limit))
+        if not rows:
             return Seen(Room(limit))
-        *stored, more, version = found[0][: -KEY_FIELDS - CLAIMED]
-        keys = [row[-KEY_FIELDS - CLAIMED : -CLAIMED] for row in found]
-        claimed = [row[-CLAIMED:] for row in found if row[-CLAIMED + 1] is not None]
+        *stored, more, version = rows[0][: -KEY_FIELDS - CLAIMED]
+        keys = [row[-KEY_FIELDS - CLAIMED : -CLAIMED] for row in rows]
+        claimed = [row[-CLAIMED:] for row in rows if row[-CLAIMED + 1] is not None]
         room = self.room_of(stored, limit)
         there = None
         if room.turn.keying is thought:
@@ -388,11 +388,11 @@ class QueueFlow:
         :param after: the ID up to which the keys of messages are known
         """
         looks = self.is_keyed
-        found = connection.fetch(self._sql.lock[looks], container=self._container, after=after)
-        if not found:
+        rows = connection.fetch(self._sql.lock[looks], container=self._container, after=after)
+        if not rows:
             return Seen(Room(limit))
-        stored = _Stored(*found[0][: len(_Stored._fields)])
-        has_more = bool(found[0][-1]) if looks else None
+        stored = _Stored(*rows[0][: len(_Stored._fields)])
+        has_more = bool(rows[0][-1]) if looks else None
         return Seen(self._room(connection, stored, limit), has_more)
 
     def _room(self, connection: Connection, stored: _Stored, limit: int) -> Room:
@@ -462,15 +462,15 @@ def read_keys(session: DatabaseSession, container: str) -> dict[str, KeySettings
     return _of_keys(session.fetch(session.of(FlowStatements).find_keys, container=container))
 
 
-def _of_keys(found: list[Row]) -> dict[str, KeySettings]:
+def _of_keys(rows: list[Row]) -> dict[str, KeySettings]:
     return {
         name: KeySettings(bool(paused), most, weight, *_per_second(rate, burst))
-        for name, paused, most, weight, rate, burst in found
+        for name, paused, most, weight, rate, burst in rows
     }
 
 
-def _settings(found: list[Row]) -> FlowSettings:
-    return _Stored(*found[0]).settings() if found else _PLAIN
+def _settings(rows: list[Row]) -> FlowSettings:
+    return _Stored(*rows[0]).settings() if rows else _PLAIN
 
 
 def _values(settings: FlowSettings) -> dict[str, int | None]:

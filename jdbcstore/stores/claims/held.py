@@ -76,13 +76,13 @@ class HeldClaims:
         """
         lost = set()
         with self._lock:
-            for one in claims:
-                number = self._holds.get(one.sequence, _NONE).number
-                if number != one.hold or self._settling.get(one.sequence) == number:
-                    lost.add(one.sequence)
+            for claim in claims:
+                number = self._holds.get(claim.sequence, _NONE).number
+                if number != claim.hold or self._settling.get(claim.sequence) == number:
+                    lost.add(claim.sequence)
             if not lost:
-                for one in claims:
-                    self._settling[one.sequence] = one.hold
+                for claim in claims:
+                    self._settling[claim.sequence] = claim.hold
         if lost:
             raise ClaimLost(tuple(sorted(lost)))
 
@@ -92,16 +92,20 @@ class HeldClaims:
         :raises ClaimLost: some are not
         """
         with self._lock:
-            lost = {one.sequence for one in claims if self._holds.get(one.sequence, _NONE).number != one.hold}
+            lost = {
+                claim.sequence
+                for claim in claims
+                if self._holds.get(claim.sequence, _NONE).number != claim.hold
+            }
         if lost:
             raise ClaimLost(tuple(sorted(lost)))
 
     def end(self, claims: Sequence[Held]) -> None:
         """Undo :meth:`begin`: the claims are held as before."""
         with self._lock:
-            for one in claims:
-                if self._settling.get(one.sequence) == one.hold:
-                    del self._settling[one.sequence]
+            for claim in claims:
+                if self._settling.get(claim.sequence) == claim.hold:
+                    del self._settling[claim.sequence]
 
     def forget(self, claims: Sequence[Held], *, are_rejected: bool = False) -> bool:
         """Forget these claims, but none that was made since; return whether any was held still.
@@ -110,8 +114,8 @@ class HeldClaims:
         """
         any_held = False
         with self._lock:
-            for one in claims:
-                id_, number = one.sequence, one.hold
+            for claim in claims:
+                id_, number = claim.sequence, claim.hold
                 if self._settling.get(id_) == number:
                     del self._settling[id_]
                 if self._holds.get(id_, _NONE).number == number:

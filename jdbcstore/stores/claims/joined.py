@@ -88,7 +88,7 @@ class JoinedTransaction:
             ids = self._numbers(len(encoded))
         connection.insert_rows(
             database.session.statements.add_message,
-            [one.row(id_) for one, id_ in zip(encoded, ids, strict=True)],
+            [message.row(id_) for message, id_ in zip(encoded, ids, strict=True)],
         )
         connection.insert_rows(database.session.of(FlowStatements).add_keyed, filed_rows(encoded, ids, keyed))
         if delay > 0:

@@ -124,9 +124,9 @@ def key_of(group_id: str | None) -> str:
 def filed_rows(encoded: Sequence[EncodedMessage], ids: Sequence[int], keyed: Collection[str]) -> list[Row]:
     """Return the rows by which new messages are filed under their keys, of those in the queues ``keyed``."""
     return [
-        _filed(id_, one.container, one.priority, openwire.headers_of(one.blob).group_id)
-        for one, id_ in zip(encoded, ids, strict=True)
-        if one.container in keyed
+        _filed(id_, message.container, message.priority, openwire.headers_of(message.blob).group_id)
+        for message, id_ in zip(encoded, ids, strict=True)
+        if message.container in keyed
     ]
 
 
@@ -174,11 +174,13 @@ class KeyedTaking:
         if not has_later:
             return Filed(max(after, last or -1), is_all=True)
         for _ in range(_PAGES):
-            found = connection.fetch(self._sql.find_unfiled, **here, after=after, limit=_PAGE)
-            connection.insert_rows(self._sql.add_keyed, [self._filed(connection, *row) for row in found])
-            lanes = Counter(row[1] for row in found)
-            full = [max(row[0] for row in found if row[1] == lane) for lane in lanes if lanes[lane] == _PAGE]
-            after = min(full) if full else max([after, last or -1, *(row[0] for row in found)])
+            unfiled = connection.fetch(self._sql.find_unfiled, **here, after=after, limit=_PAGE)
+            connection.insert_rows(self._sql.add_keyed, [self._filed(connection, *row) for row in unfiled])
+            lanes = Counter(row[1] for row in unfiled)
+            full = [
+                max(row[0] for row in unfiled if row[1] == lane) for lane in lanes if lanes[lane] == _PAGE
+            ]
+            after = min(full) if full else max([after, last or -1, *(row[0] for row in unfiled)])
             if not full:
                 return Filed(after, is_all=True)
         return Filed(after, is_all=False)
@@ -240,8 +242,8 @@ class KeyedTaking:
 
     def held(self, connection: Connection) -> Counter[str]:
         """Return the numbers of claims that are in force, by key."""
-        found = connection.fetch(self._sql.find_held, container=self._container)
-        return Counter(name for (name,) in found if name is not None)
+        rows = connection.fetch(self._sql.find_held, container=self._container)
+        return Counter(name for (name,) in rows if name is not None)
 
     def names(
         self, connection: Connection, after: str | None, count: int, *, inclusive: bool, ordered: bool
@@ -264,14 +266,14 @@ class KeyedTaking:
 
     def claim(self, connection: Connection, session: int, ids: list[int]) -> list[Row]:
         """Claim the messages that were chosen, in the caller's transaction."""
-        found = fetch(connection, self._sql.lock_messages, sorted(ids)) if ids else []
-        if not found:
+        locked = fetch(connection, self._sql.lock_messages, sorted(ids)) if ids else []
+        if not locked:
             return []
         # Looked at after the lock: processes that do not know settings may claim as well.
         claims = {
-            row[0]: row[1:] for row in fetch(connection, self._sql.find_claims, [row[0] for row in found])
+            row[0]: row[1:] for row in fetch(connection, self._sql.find_claims, [row[0] for row in locked])
         }
-        free = [row for row in found if not (row[0] in claims and claims[row[0]][2])]
+        free = [row for row in locked if not (row[0] in claims and claims[row[0]][2])]
         numbers = {row[0]: claims.get(row[0], (0, 0)) for row in free}
         new = [(id_, taken + 1, failed) for id_, (taken, failed, *_) in numbers.items()]
         write_claims(connection, self._claims, session, new)
@@ -359,18 +361,18 @@ class _Choosing:
             quota = min(quota, self._tokens(key, rate))
         if quota <= 0:
             return False
-        found = [key.first]
+        taken = [key.first]
         if got + quota > 1:
-            found = self.taking.free(self.connection, key.name, got + quota)[got:]
-        if not found:
+            taken = self.taking.free(self.connection, key.name, got + quota)[got:]
+        if not taken:
             return False
         if rate is not None:
             drawn = look_into(rate, self._drawn(key), key.now_ms).drawn
-            self.drawn[key.name] = drawn + len(found) * rate.spacing
-        self.chosen += found
-        self._got[key.name] += len(found)
-        self.turn = self.turn._replace(last=key.name, credit=quantum - len(found))
-        return len(found) == quantum
+            self.drawn[key.name] = drawn + len(taken) * rate.spacing
+        self.chosen += taken
+        self._got[key.name] += len(taken)
+        self.turn = self.turn._replace(last=key.name, credit=quantum - len(taken))
+        return len(taken) == quantum
 
     def _tokens(self, key: _Key, rate: Rate) -> int:
         """Return the claims that the rate of a key allows."""

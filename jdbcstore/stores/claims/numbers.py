@@ -54,8 +54,10 @@ def read_shared(
     """
     if not session.has_claims:
         return SharedNumbers()
-    settings = {name: one for name, one in read_all(session).items() if _is_queue(name)}
-    keyed = {name for name, one in settings.items() if one.keys and (keys is True or _named(name) == keys)}
+    settings = {name: setting for name, setting in read_all(session).items() if _is_queue(name)}
+    keyed = {
+        name for name, setting in settings.items() if setting.keys and (keys is True or _named(name) == keys)
+    }
     key_settings = {name: read_keys(session, name) for name in keyed}
     with session.translated(), closing(session.connect()) as connection:
         connection.control.read_in_order()
@@ -71,8 +73,8 @@ def read_last_id(session: DatabaseSession) -> int | None:
         return None
     if session.adapter.series:
         return int(session.fetch(session.of(ClaimStatements).last_id)[0][0])
-    found = session.fetch(session.statements.find_number, name_=SEQUENCE_ROW)
-    return int(found[0][0]) if found else None
+    rows = session.fetch(session.statements.find_number, name_=SEQUENCE_ROW)
+    return int(rows[0][0]) if rows else None
 
 
 def read_held(session: DatabaseSession, queue: Destination, limit: int) -> list[HeldMessage]:
@@ -114,8 +116,8 @@ class _Look:
         fetched = self._connection.fetch(self._sql.find_numbers)
         claimed = {name: numbers for name, *numbers in fetched if _is_queue(name)}
         names = [*sorted({*claimed, *self._settings})]
-        found = {*names}
-        names += [name for name in self._containers() if name not in found]
+        known = {*names}
+        names += [name for name in self._containers() if name not in known]
         chosen = names[:MOST_QUEUES]
         free = {name: self._first_free(name) for name in chosen}
         firsts = {*free.values(), *(claimed[name][-1] for name in chosen if name in claimed)}
@@ -147,14 +149,14 @@ class _Look:
 
         Of names that differ in the case of letters only, MariaDB and MySQL find one.
         """
-        found = [""]
-        while len(found) <= _MOST_NAMES and (name := self._next(self._sql.next_container, after_=found[-1])):
-            found.append(name)
-        return [name for name in found[1:] if _is_queue(name)]
+        names = [""]
+        while len(names) <= _MOST_NAMES and (name := self._next(self._sql.next_container, after_=names[-1])):
+            names.append(name)
+        return [name for name in names[1:] if _is_queue(name)]
 
     def _first_free(self, name: str) -> int | None:
-        found = self._connection.fetch(self._sql.find_first_free, container=name)
-        return min((int(id_) for (id_,) in found), default=None)
+        rows = self._connection.fetch(self._sql.find_first_free, container=name)
+        return min((int(id_) for (id_,) in rows), default=None)
 
     def _free(self, name: str, held: int) -> tuple[int, bool]:
         limit = MOST_COUNTED + held
@@ -185,14 +187,14 @@ class _Look:
             names, has_more = self._names(name)
             every = sorted({*names, *settings, *claims})
         most = MOST_KEYS + ("" in every)
-        found = []
+        keys = []
         for key in every[:most]:
             claimed, delayed, failed = claims.get(key, (0, 0, 0))
             limit = MOST_OF_KEY + claimed + delayed
             values = {"container": name, "name_": key, "limit": limit + 1}
             [(count,)] = self._connection.fetch(self._sql.count_of_key, **values)
             if count or key in settings:
-                found.append(
+                keys.append(
                     KeyNumbers(
                         key=key,
                         free=max(0, min(int(count), limit) - claimed - delayed),
@@ -203,18 +205,18 @@ class _Look:
                         settings=settings.get(key, KeySettings()),
                     )
                 )
-        return found, has_more or len(every) > most
+        return keys, has_more or len(every) > most
 
     def _names(self, name: str) -> tuple[list[str], bool]:
         """Return the first keys that have messages, and whether there are more."""
-        found: list[str] = []
+        names: list[str] = []
         following = self._next(self._sql.first_key, container=name)
         while following is not None:
-            if len(found) == MOST_KEYS + ("" in found):
-                return found, True
-            found.append(following)
+            if len(names) == MOST_KEYS + ("" in names):
+                return names, True
+            names.append(following)
             following = self._next(self._sql.next_key, container=name, name_=following)
-        return found, False
+        return names, False
 
     def _next(self, sql: Sql, **values: Any) -> str | None:
         rows = self._connection.fetch(sql, **values)

@@ -141,10 +141,10 @@ class ClaimQueue:
         """
         deadline, pause = time.monotonic() + wait, SHORTEST_PAUSE
         while True:
-            found, count = self.look(limit)
+            claims, count = self.look(limit)
             left = deadline - time.monotonic()
-            if found or left <= 0:
-                return found
+            if claims or left <= 0:
+                return claims
             self._database.wakeups.wait(self._container, count, min(left, self.seconds(pause)))
             pause = self.next_pause(pause, count)
 

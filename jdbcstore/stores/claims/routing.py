@@ -78,15 +78,15 @@ class KnownRouting:
     def get(self, kind: str, name: str) -> tuple[bool, Any]:
         """Return whether a queue or exchange is cached, and its value; none with an expired queue."""
         with self._lock:
-            found, until = self._found.get((kind, name), (None, float("-inf")))
-        return self._clock.monotonic() < until, found
+            value, until = self._found.get((kind, name), (None, float("-inf")))
+        return self._clock.monotonic() < until, value
 
-    def put(self, kind: str, name: str, found: Any, until: float) -> None:
+    def put(self, kind: str, name: str, value: Any, until: float) -> None:
         """Keep it in memory until this time."""
         with self._lock:
             if len(self._found) >= _MOST_KNOWN:
                 self._found.clear()
-            self._found[kind, name] = found, until
+            self._found[kind, name] = value, until
 
     def assume(self, declaration: Declaration) -> None:
         """Note a declaration that was answered from the cache."""
@@ -97,7 +97,7 @@ class KnownRouting:
         """Note that there was no change: earlier assumptions hold."""
         self.checked_at = at
         with self._lock:
-            self._assumed = {one: since for one, since in self._assumed.items() if since >= at}
+            self._assumed = {key: since for key, since in self._assumed.items() if since >= at}
 
     def take_assumed(self) -> list[Declaration]:
         """Return the declarations that are to be looked at after all."""
@@ -174,8 +174,8 @@ class Routing:
         known = self._known
         if known is None or self._clock.monotonic() - known.checked_at > _TRUSTED:
             return False
-        there, found = known.get(kind, name)
-        if not there or found is None or not is_so(found):
+        there, value = known.get(kind, name)
+        if not there or value is None or not is_so(value):
             return False
         known.assume(declaration)
         return True
@@ -196,13 +196,13 @@ class Routing:
 
     def known_queue(self, name: str) -> DeclaredQueue | None:
         """Return a queue as in memory; for :meth:`send`, which checks it."""
-        there, found = self._current().get("queue", name)
-        return found if there else self._load_queue(name)
+        there, queue = self._current().get("queue", name)
+        return queue if there else self._load_queue(name)
 
     def known_exchange(self, name: str) -> Exchange | None:
         """Return an exchange as in memory; for :meth:`send`, which checks it."""
-        there, found = self._current().get("exchange", name)
-        return found if there else self._load_exchange(name)
+        there, exchange = self._current().get("exchange", name)
+        return exchange if there else self._load_exchange(name)
 
     def _until(self, left_ms: int | None) -> float:
         return float("inf") if left_ms is None else self._clock.monotonic() + left_ms / 1000
@@ -227,15 +227,15 @@ class Routing:
         recent = expires_ms is None or now - self._used.get(name, float("-inf")) < self._grace_ms / 4000
         if recent and self._assumes("queue", name, wanted.__eq__, ("queue", (name, *wanted))):
             return
-        found = self._load_queue(name)
-        if found == wanted:
+        declared = self._load_queue(name)
+        if declared == wanted:
             if recent:
                 return
             self._claims.database.run(lambda connection: connection.execute(self._sql.change_queue, **values))
         else:
-            if found is None:
+            if declared is None:
                 self._remove_unused(name)
-            if found is not None or not self._insert(self._sql.add_queue, **values):
+            if declared is not None or not self._insert(self._sql.add_queue, **values):
                 self._change((self._sql.change_queue, values))
         if expires_ms is not None:
             if len(self._used) >= _MOST_KNOWN:
@@ -248,17 +248,17 @@ class Routing:
 
     def find_queue(self, name: str) -> DeclaredQueue | None:
         """Return a queue; None if there is none of this name."""
-        found = self._load_queue(name)
-        if found is None and self._declare_assumed(self._known):
-            found = self._load_queue(name)
-        return found
+        declared = self._load_queue(name)
+        if declared is None and self._declare_assumed(self._known):
+            declared = self._load_queue(name)
+        return declared
 
     def _load_queue(self, name: str) -> DeclaredQueue | None:
-        known, found, until = self._current(), None, float("inf")
+        known, queue, until = self._current(), None, float("inf")
         for ttl_ms, expires_ms, left_ms in self._fetch(self._sql.find_queue, name_=name):
-            found, until = DeclaredQueue(ttl_ms, expires_ms), self._until(left_ms)
-        known.put("queue", name, found, until)
-        return found
+            queue, until = DeclaredQueue(ttl_ms, expires_ms), self._until(left_ms)
+        known.put("queue", name, queue, until)
+        return queue
 
     def use_queue(self, name: str, expires_ms: int) -> bool:
         """Keep a queue from expiring; whether it is there."""
@@ -304,18 +304,20 @@ class Routing:
 
     def find_exchange(self, name: str) -> Exchange | None:
         """Return an exchange with its bindings to queues that exist; None if there is none of this name."""
-        found = self._load_exchange(name)
-        if found is None and self._declare_assumed(self._known):
-            found = self._load_exchange(name)
-        return found
+        declared = self._load_exchange(name)
+        if declared is None and self._declare_assumed(self._known):
+            declared = self._load_exchange(name)
+        return declared
 
     def _load_exchange(self, name: str) -> Exchange | None:
         known, rows = self._current(), self._fetch(self._sql.find_exchange, name_=name)
         bound = [row for row in rows if row[2] is not None]
         bindings = [Binding(key, queue, ttl_ms) for _, key, queue, ttl_ms, _ in bound]
-        found = Exchange(rows[0][0], bindings) if rows else None
-        known.put("exchange", name, found, min((self._until(row[4]) for row in bound), default=float("inf")))
-        return found
+        exchange = Exchange(rows[0][0], bindings) if rows else None
+        known.put(
+            "exchange", name, exchange, min((self._until(row[4]) for row in bound), default=float("inf"))
+        )
+        return exchange
 
     def declare_exchange(self, name: str, kind: str) -> str:
         """Create an exchange, if there is none of this name; its kind.
@@ -324,13 +326,13 @@ class Routing:
         """
         _check_name(name)
         declaration = "exchange", (name, kind)
-        if self._assumes("exchange", name, lambda found: found.kind == kind, declaration):
+        if self._assumes("exchange", name, lambda exchange: exchange.kind == kind, declaration):
             return kind
-        found = self._load_exchange(name)
-        if found is None and self._insert(self._sql.add_exchange, name=name, kind=kind):
+        declared = self._load_exchange(name)
+        if declared is None and self._insert(self._sql.add_exchange, name=name, kind=kind):
             return kind
-        found = found or self._load_exchange(name)
-        return found.kind if found else kind
+        declared = declared or self._load_exchange(name)
+        return declared.kind if declared else kind
 
     def remove_exchange(self, name: str) -> None:
         """Delete an exchange with its bindings."""
@@ -344,16 +346,18 @@ class Routing:
         """
         _check_name(routing_key)
 
-        def is_bound(found: Exchange) -> bool:
-            return any(one.queue == queue and one.routing_key == routing_key for one in found.bindings)
+        def is_bound(declared: Exchange) -> bool:
+            return any(
+                binding.queue == queue and binding.routing_key == routing_key for binding in declared.bindings
+            )
 
         declaration = "binding", (exchange, queue, routing_key)
         if self._assumes("exchange", exchange, is_bound, declaration):
             return True
-        found = self.find_exchange(exchange)
-        if found is not None and not is_bound(found):
+        declared = self.find_exchange(exchange)
+        if declared is not None and not is_bound(declared):
             self._insert(self._sql.add_binding, exchange=exchange, queue=queue, routing_key=routing_key)
-        return found is not None
+        return declared is not None
 
     def unbind(self, exchange: str, queue: str, routing_key: str) -> None:
         """Undo :meth:`bind`."""
@@ -402,8 +406,8 @@ class Routing:
         queues = [self._claims.queue(Destination.queue(name)) for name in messages]
         self._claims.database.lease.check()
         rows = [
-            self._claims.database.encode(queue.destination, one)
-            for queue, one in zip(queues, messages.values(), strict=True)
+            self._claims.database.encode(queue.destination, message)
+            for queue, message in zip(queues, messages.values(), strict=True)
         ]
         keyed = {queue.destination.qualified_name for queue in queues if queue.flow.files()}
         added = self._claims.database.run(

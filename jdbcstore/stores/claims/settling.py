@@ -85,7 +85,9 @@ class Settling:
         Their caller drops them. If the database's clock is set back, or the lease was being renewed, they are
         this session's again: then they are returned, as rejected, before the next query that claims messages.
         """
-        if self._held.forget([one for one in claims if one.sequence in lost.sequences], are_rejected=True):
+        if self._held.forget(
+            [claim for claim in claims if claim.sequence in lost.sequences], are_rejected=True
+        ):
             self._database.return_unknown()
 
 

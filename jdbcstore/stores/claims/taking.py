@@ -41,16 +41,16 @@ class Taking:
         """Claim messages in a transaction of its own; or in the caller's, if that is ``framed``."""
         if self._adapter.chains_writes:
             while True:
-                found = self._find(connection, session, begin, limit)
-                if not found and any(begin.leaps):
+                rows = self._find(connection, session, begin, limit)
+                if not rows and any(begin.leaps):
                     begin = begin.near()
                     continue
                 # Others may claim a message after this statement's snapshot, and before it is locked; or be
                 # about to settle a claim whose lease has expired.
-                mine = [row[:4] for row in found if row[4]]
-                if mine or not found:
+                mine = [row[:4] for row in rows if row[4]]
+                if mine or not rows:
                     return mine
-                begin = begin.after({row[0]: row[1] for row in found})
+                begin = begin.after({row[0]: row[1] for row in rows})
                 self._turns = 0 if framed else _TURNS
         # Looked at without a lock first: an idle process writes nothing.
         lanes = self._find_lanes(connection, begin)
@@ -78,10 +78,10 @@ class Taking:
         if self._turns <= 0:
             return connection.fetch(sql, **values)
         self._turns -= 1
-        found, came = connection.fetch_in_turn(self._name, sql, **values)
+        rows, came = connection.fetch_in_turn(self._name, sql, **values)
         if not came:
             self._turns = 0
-        return found
+        return rows
 
     def take_limited(self, connection: Connection, session: int, begin: Begin, limit: int) -> list[Row]:
         """As :meth:`take`, as far as the settings of the queue leave room."""
@@ -110,13 +110,13 @@ class Taking:
         if self._flow.is_keyed:
             return self._take_chosen(connection, session, limit)
         values = {"marks": begin.marks, "leaps": begin.leaps, "session": session, "limit": limit}
-        found = self._fetch(connection, self._flow_sql.claim_seen, container=self._container, **values)
-        if not found:
+        rows = self._fetch(connection, self._flow_sql.claim_seen, container=self._container, **values)
+        if not rows:
             return self.take(connection, session, begin, limit)
-        room = self._flow.room_of(found[0][:-CLAIMED], limit)
+        room = self._flow.room_of(rows[0][:-CLAIMED], limit)
         if room.is_ahead or room.turn.keying:
             return None
-        claimed = [row[-CLAIMED:] for row in found if row[-CLAIMED + 1] is not None]
+        claimed = [row[-CLAIMED:] for row in rows if row[-CLAIMED + 1] is not None]
         if room.claims and not claimed and any(begin.leaps):
             return self._take_seen(connection, session, begin.near(), limit)
         return self._mine(claimed)
@@ -142,10 +142,10 @@ class Taking:
         sql = self._flow_sql.claim_chosen
         return self._mine(self._fetch(connection, sql, container=self._container, **values, **drawn))
 
-    def _mine(self, found: Sequence[Row]) -> list[Row] | None:
+    def _mine(self, rows: Sequence[Row]) -> list[Row] | None:
         """Return the claimed ones of these rows; None if others were faster, and turns are taken now."""
-        mine = [row[:4] for row in found if row[4]]
-        if mine or not found:
+        mine = [row[:4] for row in rows if row[4]]
+        if mine or not rows:
             return mine
         self._turns = _TURNS
         return None
@@ -190,13 +190,13 @@ class Taking:
         taken: list[Row] = []
         for lane, mark in lanes:
             values = {"lane": lane, "mark": mark, "limit": limit - len(taken), "container": self._container}
-            found = connection.fetch(self._sql.find_free, **values)
-            if found and self._adapter.locks_rows:
-                free = still_free(connection, self._sql, {row[0]: row[2] for row in found})
-                found = [row for row in found if row[0] in free]
-            claims = [(id_, number, failed) for id_, _, number, failed in found]
+            rows = connection.fetch(self._sql.find_free, **values)
+            if rows and self._adapter.locks_rows:
+                free = still_free(connection, self._sql, {row[0]: row[2] for row in rows})
+                rows = [row for row in rows if row[0] in free]
+            claims = [(id_, number, failed) for id_, _, number, failed in rows]
             write_claims(connection, self._sql, session, claims)
-            taken += [(lane, id_, blob, failed) for id_, blob, _, failed in found]
+            taken += [(lane, id_, blob, failed) for id_, blob, _, failed in rows]
             if len(taken) >= limit:
                 break
         return taken

@@ -111,7 +111,7 @@ class Wakeups:
         self._start("listen")
         with self._changed:
             return self._changed.wait_for(
-                lambda: self._closed or any(self._count(one) != count for one, count in counts.items()),
+                lambda: self._closed or any(self._count(name) != count for name, count in counts.items()),
                 seconds,
             )
 
@@ -126,7 +126,7 @@ class Wakeups:
     def unwatch(self, pipe: WakeupPipe) -> None:
         """Undo :meth:`watch`, and close the pipe."""
         with self._changed:
-            self._pipes = tuple(one for one in self._pipes if one is not pipe)
+            self._pipes = tuple(other for other in self._pipes if other is not pipe)
         pipe.close()
 
     def notify(self, name: str) -> None:
@@ -226,7 +226,9 @@ class Wakeups:
                 if self._closed and not self._pending:
                     return
                 now = time.monotonic()
-                due = [one for one in self._pending if self._closed or sent.get(one, 0.0) + INTERVAL <= now]
+                due = [
+                    name for name in self._pending if self._closed or sent.get(name, 0.0) + INTERVAL <= now
+                ]
                 if not due:
                     self._unsent.wait_for(lambda: self._closed, INTERVAL)
                     continue

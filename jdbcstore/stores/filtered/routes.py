@@ -172,13 +172,13 @@ class Routes:
             else:
                 self._add(route.store, route.label)
         try:
-            for one in several.values():
-                if one.has_shared:
-                    self._open_shared(one)
-                for destination in one.found():
-                    self._store_of_its_own(one, destination)
-                    if self._own[id(one)] > one.most:
-                        self._remove_if_empty(one, destination)
+            for member in several.values():
+                if member.has_shared:
+                    self._open_shared(member)
+                for destination in member.found():
+                    self._store_of_its_own(member, destination)
+                    if self._own[id(member)] > member.most:
+                        self._remove_if_empty(member, destination)
         except BaseException:
             self.close_each()
             raise
@@ -218,9 +218,9 @@ class Routes:
 
     def _store_of_its_own(self, several: StorePerDestination, destination: Destination) -> Store:
         key = id(several), destination
-        found = self._each.get(key)
-        if found is not None:
-            return found
+        store = self._each.get(key)
+        if store is not None:
+            return store
         with self._lock:
             if self._closed:
                 raise StoreClosed()
@@ -256,8 +256,8 @@ class Routes:
         several = self._leading(destination)
         if not isinstance(several, StorePerDestination):
             return False
-        found = self._each.get((id(several), destination))
-        return found is not None and found is not self._shared.get(id(several))
+        store = self._each.get((id(several), destination))
+        return store is not None and store is not self._shared.get(id(several))
 
     def remove(self, destination: Destination) -> None:
         """Close and remove the store of a single destination, if it is empty.
@@ -280,19 +280,19 @@ class Routes:
         del self._each[key]
         self._own[id(several)] -= 1
         store.close()
-        found = several.open(destination)
-        if _is_empty(found):
-            found.close()
+        opened = several.open(destination)
+        if _is_empty(opened):
+            opened.close()
             several.remove(destination)
         else:
-            self._add(found, f"{self._labels[id(several)]} {destination}")
+            self._add(opened, f"{self._labels[id(several)]} {destination}")
             self._own[id(several)] += 1
-            self._each[key] = found
+            self._each[key] = opened
 
     def _forget(self, store: Store) -> None:
         del self._by_name[self.name_of(store)]
         del self._labels[id(store)]
-        self.stores = tuple(one for one in self.stores if one is not store)
+        self.stores = tuple(other for other in self.stores if other is not store)
 
     def close(self) -> None:
         """Open no more stores."""
@@ -302,7 +302,9 @@ class Routes:
     def close_each(self) -> None:
         """Close the stores that were opened here."""
         self.close()
-        for store in {id(one): one for one in (*self._each.values(), *self._shared.values())}.values():
+        for store in {
+            id(member): member for member in (*self._each.values(), *self._shared.values())
+        }.values():
             with contextlib.suppress(StoreError):
                 store.close()
 

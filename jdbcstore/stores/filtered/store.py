@@ -118,13 +118,13 @@ class FilteredStore:
         return result
 
     def destinations(self) -> list[Destination]:
-        found = (
+        destinations = (
             destination
             for store in self.routes.stores
             for destination in store.destinations()
             if self.routes.leads_to(store, destination)
         )
-        return sorted(found, key=str)
+        return sorted(destinations, key=str)
 
     def record_queue(self, name: str | Destination) -> None:
         destination = destination_named(name, DestinationKind.QUEUE)
@@ -146,8 +146,8 @@ class FilteredStore:
         return max(store.last_sequence() for store in self.routes.stores)
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
-        found = (store.last_producer_sequence_id(producer_id) for store in self.routes.stores)
-        return max((sequence for sequence in found if sequence is not None), default=None)
+        sequences = (store.last_producer_sequence_id(producer_id) for store in self.routes.stores)
+        return max((sequence for sequence in sequences if sequence is not None), default=None)
 
     def cleanup(self, progress: Progress | None = None) -> int:
         return sum(store.cleanup(progress) for store in self.routes.stores)
@@ -170,7 +170,7 @@ class FilteredStore:
             raise StoreClosed(
                 f"closed after {timeout} seconds; writes that were not done by then have failed with"
                 " StoreClosed",
-                unwritten=sum(one.unwritten for one in unwritten) or len(late),
+                unwritten=sum(error.unwritten for error in unwritten) or len(late),
             )
 
     def __enter__(self) -> Self:

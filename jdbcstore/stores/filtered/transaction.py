@@ -95,7 +95,7 @@ class Outcomes:
         global_id = secrets.token_bytes(16)
         prepared: list[Store] = []
         # A store in memory ends with the process, so it must not be the coordinator.
-        for store, fill in sorted(work, key=lambda one: isinstance(one[0], MemoryStore)):
+        for store, fill in sorted(work, key=lambda pair: isinstance(pair[0], MemoryStore)):
             if not prepared:
                 xid = XATransactionId(FORMAT, global_id, self._routes.name_of(store))
             try:
@@ -175,13 +175,13 @@ class Outcomes:
                 self._turn.notify_all()
 
     def _finish_all(self) -> None:
-        found: dict[XATransactionId, list[Store]] = {}
+        branches: dict[XATransactionId, list[Store]] = {}
         for store in self._routes.stores:
             for transaction in store.xa.recover():
                 if is_ours(transaction.xid):
-                    found.setdefault(transaction.xid, []).append(store)
+                    branches.setdefault(transaction.xid, []).append(store)
         self._unfinished = False
-        for xid, stores in found.items():
+        for xid, stores in branches.items():
             coordinator = self._routes.named(xid.branch_qualifier)
             if coordinator is None:
                 log.error(
@@ -233,10 +233,10 @@ class Writes:
         self.added: list[tuple[Destination, MessageId]] = []
 
     def part(self, store: Store) -> _Part:
-        found = self._parts.get(id(store))
-        if found is None:
-            found = self._parts[id(store)] = _Part(store, self._begin(store))
-        return found
+        part = self._parts.get(id(store))
+        if part is None:
+            part = self._parts[id(store)] = _Part(store, self._begin(store))
+        return part
 
     @property
     def used(self) -> list[_Part]:
@@ -345,9 +345,9 @@ class FilteredTransactions:
             return []
         before = {id(part.store): part.store.last_sequence() for part in used}
         xid = self._outcomes.commit([(part.store, part.fill) for part in used])
-        found = self._find_added(writes.added, before, xid)
+        sequences_of = self._find_added(writes.added, before, xid)
         return [
-            MessageReference(next(found[added], _GONE), message_id)
+            MessageReference(next(sequences_of[added], _GONE), message_id)
             for added in writes.added for _, message_id in [added]
         ]  # fmt: skip
 
@@ -359,7 +359,7 @@ class FilteredTransactions:
         An id is not unique: a producer may send it again. So only messages behind the last sequence of
         ``before`` that carry the transaction's id count.
         """
-        found: dict[tuple[Destination, MessageId], list[int]] = {one: [] for one in added}
+        numbers: dict[tuple[Destination, MessageId], list[int]] = {key: [] for key in added}
         for destination, count in Counter(destination for destination, _ in added).items():
             store = self._routes.store_of(destination)
             try:
@@ -368,14 +368,14 @@ class FilteredTransactions:
                     mine = [message for message in page if message.transaction_id == xid]
                     for message in mine:
                         if message.message_id is not None and message.sequence is not None:
-                            found[destination, message.message_id].append(message.sequence)
+                            numbers[destination, message.message_id].append(message.sequence)
                     count -= len(mine)
                     if not count:
                         break
             except StoreError as error:
                 # It is committed, and an error must not deny that.
                 log.warning("messages of a transaction over several stores were not found: %s", error)
-        return {one: iter(sorted(sequences)) for one, sequences in found.items()}
+        return {key: iter(sorted(sequences)) for key, sequences in numbers.items()}
 
     @staticmethod
     def _roll_back(writes: Writes) -> None:
@@ -384,7 +384,7 @@ class FilteredTransactions:
 
     def _prepare(self, xid: XATransactionId, writes: Writes) -> bool:
         # Each store would check this itself, but perhaps after another has prepared.
-        if any(one.xid == xid for store in self._routes.stores for one in store.xa.recover()):
+        if any(transaction.xid == xid for store in self._routes.stores for transaction in store.xa.recover()):
             raise prepared_before(xid)
         prepared: list[Store] = []
         for part in writes.used:
@@ -407,11 +407,11 @@ class FilteredTransactions:
 
     def recover(self) -> list[PreparedTransaction]:
         return prepared_transactions(
-            (one.xid, writes)
+            (transaction.xid, writes)
             for store in self._routes.stores
-            for one in store.xa.recover()
-            if not is_ours(one.xid)
-            for writes in one.writes
+            for transaction in store.xa.recover()
+            if not is_ours(transaction.xid)
+            for writes in transaction.writes
         )
 
     def commit(self, xid: XATransactionId) -> None:

@@ -119,12 +119,12 @@ class AcknowledgementTracker:
 
         :raises SubscriptionNotFound: it was unsubscribed
         """
-        found = []
+        reaches = []
         for lane, ids in self._by_lane(connection, messages):
             passed = self._fold_far(connection, lane, ids)
             up_to, alone = passed[-1] if passed else None, lane.only_priority is None
-            found.append(Reach(lane.row_priority, up_to, alone, lane.pending(ids)))
-        return found
+            reaches.append(Reach(lane.row_priority, up_to, alone, lane.pending(ids)))
+        return reaches
 
     def _by_lane(
         self, connection: Connection, messages: Iterable[tuple[int, int]]

@@ -126,8 +126,8 @@ class Application:
 
     def run(self, connection: Connection) -> None:
         """Run on the writer's thread, in a transaction."""
-        found = connection.fetch(self._sql.find_journal)
-        stored = _mark_of(found) or JournalMark(0, 0, 0)
+        rows = connection.fetch(self._sql.find_journal)
+        stored = _mark_of(rows) or JournalMark(0, 0, 0)
         changes = self._changes
         if stored.journal and changes.mark.journal not in (0, stored.journal):
             raise JournalPending(stored.journal, self._place)
@@ -145,7 +145,7 @@ class Application:
         self._acknowledge(connection)
         if self._operates is not None and changes.mark.applied > stored.applied:
             self._operates(connection)
-        self._move(connection, dict(found), max(changes.mark.written, stored.written))
+        self._move(connection, dict(rows), max(changes.mark.written, stored.written))
         if stored.journal and not changes.mark.journal:
             self._detach(connection, stored.journal)
 
@@ -203,9 +203,9 @@ def find_referring(session: DatabaseSession, after: int, up_to: int, limit: int)
     find = session.statements.find_messages_of_size
     while True:
         rows = session.fetch(find, after=after, up_to=up_to, size=REFERENCE_SIZE, limit=limit)
-        found = [Referring(id_, name, bytes(blob)) for id_, name, blob in rows if is_reference(blob)]
-        if found or len(rows) < limit:
-            return found
+        references = [Referring(id_, name, bytes(blob)) for id_, name, blob in rows if is_reference(blob)]
+        if references or len(rows) < limit:
+            return references
         after = rows[-1][0]
 
 

@@ -45,12 +45,12 @@ def find_consumed(session: DatabaseSession) -> Iterator[tuple[str, list[int]]]:
         for client_id, sub_name in dict.fromkeys((client_id, sub_name) for client_id, sub_name, *_ in rows):
             after = -1
             page = {"container": name, "client_id": client_id, "sub_name": sub_name, "limit": REMOVE_BATCH}
-            while found := session.fetch(sql.find_acknowledged, after=after, **page):
-                done = [id_ for id_, _, is_done in found if is_done and id_ not in ahead]
+            while page_of_marks := session.fetch(sql.find_acknowledged, after=after, **page):
+                done = [id_ for id_, _, is_done in page_of_marks if is_done and id_ not in ahead]
                 if done:
                     yield name, done
                 ahead.update(done)
-                after = found[-1][0]
+                after = page_of_marks[-1][0]
 
 
 class _Topic:

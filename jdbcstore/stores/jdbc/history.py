@@ -58,8 +58,8 @@ class RemovalHistory:
         # Once each, and in the same order everywhere, so that concurrent removals cannot deadlock.
         ids = sorted({id_ for _, id_ in keys})
         for start in range(0, len(ids), PAGES[-1]):
-            found = self._sql.find_removed(connection.fetch, ids[start : start + PAGES[-1]])
-            removed = (row for row in found if (row[1], row[0]) in wanted)
+            described = self._sql.find_removed(connection.fetch, ids[start : start + PAGES[-1]])
+            removed = (row for row in described if (row[1], row[0]) in wanted)
             rows = [self._row(connection, row, outcome, dead, now_ms) for row in removed]
             connection.insert_rows(self._sql.add, rows)
 

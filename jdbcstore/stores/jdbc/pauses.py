@@ -67,7 +67,7 @@ def find_pauses(session: DatabaseSession) -> list[PausedQueue]:
     """Return the paused queues, the oldest pause first."""
     if not session.has_own_tables:
         return []
-    return sorted((paused_queue(*row) for row in _rows(session)), key=lambda one: one.since_ms)
+    return sorted((paused_queue(*row) for row in _rows(session)), key=lambda pause: pause.since_ms)
 
 
 def _replace(

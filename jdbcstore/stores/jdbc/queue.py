@@ -99,14 +99,14 @@ class JdbcMessageStore(UnitWrites[WriteUnit]):
 
     def get_message(self, message: MessageId | int) -> Message:
         for id_, _ in self.resolve(message):
-            for found, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
+            for sequence, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
                 complete = self.complete
                 if complete is not None and openwire.is_reference(blob):
                     try:
-                        blob = complete(found, blob)
+                        blob = complete(sequence, blob)
                     except RowChanged:
-                        return self.get_message(found)
-                return openwire.decode(blob, sequence=found, container=self._container)
+                        return self.get_message(sequence)
+                return openwire.decode(blob, sequence=sequence, container=self._container)
         raise message_not_found(message, self.destination)
 
     @property
@@ -119,11 +119,11 @@ class JdbcMessageStore(UnitWrites[WriteUnit]):
 
     def acknowledge_in(self, writes: WriteUnit, messages: Sequence[Reference]) -> None:
         container, removes, singly = self._container, writes.removes, self._sql.removes_singly
-        for one in messages:
-            if type(one) is int and 0 <= one <= MAX_SEQUENCE and not singly:  # as resolve, for most
-                removes.append((container, one))
+        for name in messages:
+            if type(name) is int and 0 <= name <= MAX_SEQUENCE and not singly:  # as resolve, for most
+                removes.append((container, name))
             else:
-                removes += [(container, id_) for id_, _ in self.resolve(one)]
+                removes += [(container, id_) for id_, _ in self.resolve(name)]
 
     def update_in(self, writes: WriteUnit, message: Message) -> None:
         writes.updates.append(self._encode_update(message))
@@ -152,8 +152,8 @@ class JdbcMessageStore(UnitWrites[WriteUnit]):
                 return [(name, message.priority)]
             if known and not (with_priority or isinstance(message, Message)):
                 return [(name, 0)]
-            found = self._fetch(self._sql.find_priority_by_id, id_=name)
-            return [(id_, priority or 0) for id_, priority in found]
+            numbers = self._fetch(self._sql.find_priority_by_id, id_=name)
+            return [(id_, priority or 0) for id_, priority in numbers]
         if name.producer_id is None or not fits(str(name.producer_id), self._lengths.message_id):
             return []
         rows = self._fetch(
@@ -164,12 +164,12 @@ class JdbcMessageStore(UnitWrites[WriteUnit]):
         return [(id_, priority or 0) for id_, priority in rows]
 
     def present(self, sequences: Sequence[int]) -> dict[int, int]:
-        found: dict[int, int] = {}
+        sizes: dict[int, int] = {}
         for start in range(0, len(sequences), LISTED):
             ids = list(islice(cycle(sequences[start : start + LISTED]), LISTED))
             rows = self._fetch(self._sql.find_sizes_by_ids, **{f"id_{n}": id_ for n, id_ in enumerate(ids)})
-            found.update((id_, int(size)) for id_, size in rows)
-        return found
+            sizes.update((id_, int(size)) for id_, size in rows)
+        return sizes
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
         def fetch(priority: int | None, behind: int, count: int) -> list[Row]:

@@ -50,10 +50,10 @@ def fetch_reserved(connection: Connection, sql: Statements) -> int:
 
     :raises SchemaError: there is no such row
     """
-    found = _fetch_locked(connection, sql)
-    if not found:
+    rows = _fetch_locked(connection, sql)
+    if not rows:
         raise SchemaError("the row 'sequence' of JDBCSTORE_STATE is missing; run jdbcstore init")
-    return int(found[0][0])
+    return int(rows[0][0])
 
 
 def _fetch_locked(connection: Connection, sql: Statements) -> list[Row]:
@@ -201,7 +201,7 @@ class SequenceAllocator:
         if self._reserved == self.last:
             return
         with connection.transaction():
-            found = _fetch_locked(connection, self._statements)
-            if found and found[0][0] == self._reserved:
+            rows = _fetch_locked(connection, self._statements)
+            if rows and rows[0][0] == self._reserved:
                 connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=self.last)
         self._reserved = self.last

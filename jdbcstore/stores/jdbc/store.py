@@ -364,8 +364,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         if not self._session.has_own_tables:
             return []
         rows = self._session.fetch(self._session.of(LockStatements).find_named, pattern=f"{ADDRESS_ROW}%")
-        found = [(*name.removeprefix(ADDRESS_ROW).split(":", 1), since) for name, since in rows]
-        return sorted(MasterAddress(kind, url, int(since)) for kind, url, since in found)
+        addresses = [(*name.removeprefix(ADDRESS_ROW).split(":", 1), since) for name, since in rows]
+        return sorted(MasterAddress(kind, url, int(since)) for kind, url, since in addresses)
 
     def pause_queue(self, queue: Destination, user: str) -> None:
         """As :meth:`jdbcstore.abc.Pausing.pause_queue`, in JDBCSTORE_STATE."""

@@ -137,11 +137,11 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[WriteUnit]):
         """
         name = (client_id, subscription_name)
         with self._lock:
-            found = self._trackers.get(name) or self._doubted.get(name)
-            if found is None:
-                found = AcknowledgementTracker(self._sql, self._container, *name)
-                self._doubted[name] = found
-            return found
+            tracker = self._trackers.get(name) or self._doubted.get(name)
+            if tracker is None:
+                tracker = AcknowledgementTracker(self._sql, self._container, *name)
+                self._doubted[name] = tracker
+            return tracker
 
     def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> WriteUnit:
         unit = WriteUnit(nothing)
@@ -157,14 +157,14 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[WriteUnit]):
             query = self._sql.find_durable_sub_messages
             if priority is not None:
                 query = self._sql.find_durable_sub_messages_by_priority.of(priority)
-            found: list[Row] = []
-            while asked := count - len(found):
+            pending: list[Row] = []
+            while asked := count - len(pending):
                 rows = self._fetch(query, **sub, priority=priority, after=behind, limit=asked)
-                found += self._still_pending(info, rows, lane or 0)
+                pending += self._still_pending(info, rows, lane or 0)
                 if len(rows) < asked:
                     break
                 behind = rows[-1][0]
-            return found
+            return pending
 
         return read_page(fetch, self._container, limit, after, [mark for _, mark in marks], self.complete)
 

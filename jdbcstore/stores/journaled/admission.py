@@ -245,16 +245,16 @@ class Admission:
         """Units that found no room in time, or cannot be written any more."""
         stopped = self._stopped
         if stopped is not None:
-            found = [
+            refusals = [
                 waiting
                 for queue in (self._for_turn, self._for_room)
                 for waiting in queue
                 if waiting.is_waited_for or not isinstance(stopped, StoreClosed)
             ]
-            if found:
-                for waiting in found:
+            if refusals:
+                for waiting in refusals:
                     self.withdraw(waiting.unit)
-                return [(waiting.unit, stopped.with_traceback(None)) for waiting in found]
+                return [(waiting.unit, stopped.with_traceback(None)) for waiting in refusals]
         late: list[tuple[JournalUnit, StoreError]] = []
         before = self._clock.monotonic() - self._timeout
         while self._for_room and max(self._for_room[0].since, self._committed_at) <= before:

@@ -31,14 +31,14 @@ class Bodies:
 
     def find(self, reference: bytes, sequence: int, container: str) -> bytes:
         """Return the body that a reference names; see :data:`jdbcstore.stores.shared.checkpoint.FindBody`."""
-        found, journal = read_reference(reference, sequence, container), self._writer.journal
+        place, journal = read_reference(reference, sequence, container), self._writer.journal
         try:
-            if found.journal != journal.journal:
+            if place.journal != journal.journal:
                 raise ValueError(f"the open journal is number {journal.journal}")
-            return found.complete(journal.read(found.segment, found.offset, found.length), sequence)
+            return place.complete(journal.read(place.segment, place.offset, place.length), sequence)
         except (CorruptJournal, ValueError) as error:
             raise CorruptMessage(
-                f"it is in segment {found.segment} of the journal number {found.journal} at {found.offset}:"
+                f"it is in segment {place.segment} of the journal number {place.journal} at {place.offset}:"
                 f" {error}",
                 blob=reference,
                 sequence=sequence,
@@ -54,12 +54,12 @@ class Bodies:
 
     def sizes(self, mark: JournalMark, container: str) -> dict[int, int]:
         """Return the sizes of a destination's messages that are references in the backing store."""
-        found: dict[int, int] = {}
+        lengths: dict[int, int] = {}
         for sequence, name, reference in self.referring(mark, mark.written):
             if name == container:
                 with contextlib.suppress(CorruptMessage):
-                    found[sequence] = read_reference(reference).length
-        return found
+                    lengths[sequence] = read_reference(reference).length
+        return lengths
 
     def due(self, mark: JournalMark, *, everything: bool) -> Iterator[tuple[int, int]]:
         """Yield steps: the last sequence to be moved, and the last record that is then obsolete."""
@@ -120,11 +120,11 @@ class Bodies:
         oldest = self._writer.journal.segments()[0]
         for sequence, container, reference in self.referring(mark, oldest.first_sequence - 1):
             try:
-                found = read_reference(reference, sequence, container)
+                place = read_reference(reference, sequence, container)
             except CorruptMessage:
                 continue  # reported to its readers
             raise CorruptJournal(
                 f"its file is missing, and the message with the ID {sequence} of {container} is in it",
-                segment=found.segment,
-                offset=found.offset,
+                segment=place.segment,
+                offset=place.offset,
             )

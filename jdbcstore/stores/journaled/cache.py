@@ -25,29 +25,29 @@ class SubscriptionCache:
 
     def of(self, topic: Destination) -> Mapping[SubscriptionKey, SubscriptionInfo]:
         with self._lock:
-            found = self._topics.get(topic)
-            if found is None:
-                found = self._topics[topic] = {
+            subscriptions = self._topics.get(topic)
+            if subscriptions is None:
+                subscriptions = self._topics[topic] = {
                     SubscriptionKey(topic, info.client_id, info.subscription_name): info
                     for info in self._store.topic(topic).subscriptions()
                 }
-            return found
+            return subscriptions
 
     def find(self, key: SubscriptionKey) -> SubscriptionInfo:
         """Raise :class:`SubscriptionNotFound` if it does not exist."""
-        found = self.of(key.topic).get(key)
-        if found is None:
+        marks = self.of(key.topic).get(key)
+        if marks is None:
             raise subscription_not_found(key.client_id, key.subscription_name, key.topic)
-        return found
+        return marks
 
     def lanes(self, key: SubscriptionKey) -> int:
         """Return the lanes it is read in: one, or one per priority, as its topic had when it was created."""
         with self._lock:
-            found = self._lanes.get(key)
-            if found is None:
+            lanes = self._lanes.get(key)
+            if lanes is None:
                 backing = self._store.topic(key.topic).subscription(key.client_id, key.subscription_name)
-                found = self._lanes[key] = len(backing.recover(1, Cursor((MAX_SEQUENCE,))).cursor.positions)
-            return found
+                lanes = self._lanes[key] = len(backing.recover(1, Cursor((MAX_SEQUENCE,))).cursor.positions)
+            return lanes
 
     def operated(self, operation: RecordedOperation) -> None:
         """Forget what an operation has changed."""

@@ -75,10 +75,10 @@ class _Batches:
         self.acknowledged: dict[SubscriptionKey, list[tuple[int, int]]] = {}
         self._size = 0
 
-    def add(self, sequence: int, message: EncodedMessage, found: tuple[int, int] | None) -> None:
+    def add(self, sequence: int, message: EncodedMessage, place: tuple[int, int] | None) -> None:
         """Add a message, or with its location in the journal a reference to it there."""
-        if found is not None:
-            reference = refer(self._mark.journal, *found, message.blob, message.slot)
+        if place is not None:
+            reference = refer(self._mark.journal, *place, message.blob, message.slot)
             message = message._replace(blob=reference, slot=SEQUENCE_AT)
             if not self._mark.referred:
                 self._mark = replace(self._mark, referred=sequence)
@@ -381,11 +381,11 @@ class Checkpointer:
 
     def find_refused(self) -> None:
         """Load the messages that an earlier process set aside; :class:`StoreError` if they cannot be read."""
-        for one in self.refused.every():
-            if one.sequence > self.mark.written and not one.is_update:
-                self.refused.drop(one.sequence)  # the journal has it, and it is tried again
+        for refused in self.refused.every():
+            if refused.sequence > self.mark.written and not refused.is_update:
+                self.refused.drop(refused.sequence)  # the journal has it, and it is tried again
             else:
-                self._overlay.refused[one.sequence] = one.destination
+                self._overlay.refused[refused.sequence] = refused.destination
         if self._overlay.refused:
             log.error(
                 "%d messages that the database refused are set aside; jdbcstore journal refused lists them",

@@ -84,13 +84,13 @@ class JournaledMessageStore(UnitWrites[JournalUnit]):
             writes.removes.append((self._container, sequences))
 
     def _resolved(self, messages: Sequence[Reference]) -> list[int]:
-        found = self._recent(messages)
-        rest = messages[len(found) :]
-        return self._decided([*found, *(number for one in rest for number, _ in self.resolve(one))])
+        recent = self._recent(messages)
+        rest = messages[len(recent) :]
+        return self._decided([*recent, *(number for name in rest for number, _ in self.resolve(name))])
 
     def _recent(self, messages: Sequence[Reference]) -> list[int]:
         """Return the sequences of messages that a layer has, up to the first that none has."""
-        found: list[int] = []
+        recent: list[int] = []
         overlay, container = self._overlay, self._container
         self._writer.check_open()
         with overlay.lock:
@@ -102,8 +102,8 @@ class JournaledMessageStore(UnitWrites[JournalUnit]):
                 added = next((adds[name] for adds in layers if name in adds), None)
                 if added is None or added.container != container:
                     break
-                found.append(name)
-        return found
+                recent.append(name)
+        return recent
 
     def _decided(self, sequences: list[int]) -> list[int]:
         """Return the sequences without those prepared by a durable subscription."""
@@ -121,7 +121,7 @@ class JournaledMessageStore(UnitWrites[JournalUnit]):
         writes.updates.append((stored.sequence or 0, self.encode(message)))
 
     def get_message(self, message: MessageId | int) -> Message:
-        sequences = [message] if isinstance(message, int) else [found for found, _ in self.resolve(message)]
+        sequences = [message] if isinstance(message, int) else [number for number, _ in self.resolve(message)]
         overlay = self._overlay
         self._writer.check_open()
         for sequence in sorted(sequences):
@@ -129,8 +129,8 @@ class JournaledMessageStore(UnitWrites[JournalUnit]):
                 oldest = overlay.oldest
                 if overlay.is_gone(self._container, sequence, oldest):
                     continue
-                found = overlay.message(self._container, sequence, oldest)
-            return self._backing.get_message(sequence) if found is None else decode(found, sequence)
+                encoded = overlay.message(self._container, sequence, oldest)
+            return self._backing.get_message(sequence) if encoded is None else decode(encoded, sequence)
         raise message_not_found(message, self.destination)
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
@@ -153,11 +153,11 @@ class JournaledMessageStore(UnitWrites[JournalUnit]):
         overlay = self._overlay
         with overlay.lock:
             oldest = overlay.oldest
-            found = overlay.find(self._container, (str(name.producer_id), name.producer_sequence))
+            sequences = overlay.find(self._container, (str(name.producer_id), name.producer_sequence))
         # A message id may be stored twice. The layers are asked first: messages only move from them to there.
         every = dict(self._backing.resolve(name, with_priority=with_priority))
         with overlay.lock:
-            for sequence in found:
+            for sequence in sequences:
                 message = overlay.message(self._container, sequence, oldest)
                 every[sequence] = message.priority if message else 0
             gone = [number for number in every if overlay.is_gone(self._container, number, oldest)]
@@ -217,8 +217,10 @@ class JournaledMessageStore(UnitWrites[JournalUnit]):
             after, at_end = None, False
             while not at_end:
                 page = find(REMOVE_BATCH, after)
-                found = [one.sequence for one in (*page, *page.corrupt) if one.sequence is not None]
-                sequences = self._decided([sequence for sequence in found if sequence <= last])
+                sequences_seen = [
+                    item.sequence for item in (*page, *page.corrupt) if item.sequence is not None
+                ]
+                sequences = self._decided([sequence for sequence in sequences_seen if sequence <= last])
                 if sequences:
                     self._writer.execute(Removal(self._container, sequences))
                 yield len(sequences)
@@ -281,8 +283,8 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
 
     def _in_doubt_in_backing(self) -> set[tuple[Destination, str | None, str | None]]:
         """Return the subscriptions that have something in doubt in the backing store."""
-        found = self._front.store.xa.recover() if self._front.prepared_before else ()
-        writes = [write for transaction in found for write in transaction.writes]
+        transactions = self._front.store.xa.recover() if self._front.prepared_before else ()
+        writes = [write for transaction in transactions for write in transaction.writes]
         return {(write.destination, write.client_id, write.subscription_name) for write in writes}
 
     def _decided(self, sequences: list[int]) -> list[int]:
@@ -298,9 +300,9 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
         key = self._key(client_id, subscription_name)
         self._front.subscriptions.find(key)
         with_priority = self._lanes > 1
-        found = [pair for one in messages for pair in self.resolve(one, with_priority=with_priority)]
-        if found:
-            writes.acknowledgements.append((key, found))
+        pairs = [pair for name in messages for pair in self.resolve(name, with_priority=with_priority)]
+        if pairs:
+            writes.acknowledgements.append((key, pairs))
 
     def _pages_of(self, info: SubscriptionInfo) -> tuple[PageSource, DurableSubscription]:
         """Return the sources of a subscription: the layers, and the backing store."""
@@ -327,16 +329,16 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
 
 def pending(backing: DurableSubscription, sequences: Sequence[int]) -> set[int]:
     """Return those of the sequences that the backing store would still deliver to the subscription."""
-    wanted, last, found = set(sequences), max(sequences), set[int]()
+    wanted, last, pending = set(sequences), max(sequences), set[int]()
     # A cursor with one position applies to every lane.
     after = Cursor((min(sequences) - 1,))
     while True:
         page = backing.recover(500, after)
-        seen = [one.sequence or 0 for one in (*page, *page.corrupt)]
-        found |= wanted.intersection(seen)
+        seen = [item.sequence or 0 for item in (*page, *page.corrupt)]
+        pending |= wanted.intersection(seen)
         after = page.cursor
         if page.at_end or (len(after.positions) == 1 and after.positions[0] >= last):
-            return found
+            return pending
 
 
 @dataclass(slots=True)

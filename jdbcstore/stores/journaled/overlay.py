@@ -64,10 +64,10 @@ class Layer:
     newer: Layer | None = None
 
     def destination(self, container: str) -> LayerDestination:
-        found = self.destinations.get(container)
-        if found is None:
-            found = self.destinations[container] = LayerDestination()
-        return found
+        destination = self.destinations.get(container)
+        if destination is None:
+            destination = self.destinations[container] = LayerDestination()
+        return destination
 
     def chain(self) -> Iterator[Layer]:
         """Yield this layer and all later ones."""
@@ -333,11 +333,11 @@ class Overlay:
         """Return the messages that prepared transactions acknowledge, for any subscription too."""
         if not self.held:
             return ()
-        found = set(self.held.get(container, ()))
+        doubtful = set(self.held.get(container, ()))
         for name, sequences in self.held.items():
             if isinstance(name, SubscriptionKey) and name.topic.qualified_name == container:
-                found |= sequences
-        return found
+                doubtful |= sequences
+        return doubtful
 
     def _may_touch(self, container: str, sequence: int) -> bool:
         """Return whether a sequence may be a message of this destination that is not in doubt."""
@@ -371,16 +371,16 @@ class Overlay:
 
     def message(self, container: str, sequence: int, oldest: Layer) -> EncodedMessage | None:
         """Return the latest contents of a message that is not gone, if the layers have it."""
-        found = None
+        latest = None
         for layer in oldest.chain():
             added = layer.adds.get(sequence)
             if added is not None and added.container == container:
-                found = added
+                latest = added
             destination = layer.destinations.get(container)
             if destination is not None and sequence in destination.updates:
                 update = destination.updates[sequence]
-                found = update if found is None else found._replace(blob=update.blob, slot=update.slot)
-        return found
+                latest = update if latest is None else latest._replace(blob=update.blob, slot=update.slot)
+        return latest
 
     def containers(self) -> tuple[set[str], set[str]]:
         """Destinations with messages in doubt, or added and not gone; and all that a layer mentions."""

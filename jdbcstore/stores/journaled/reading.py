@@ -68,8 +68,8 @@ class PageSource:
 
     def destinations(self, oldest: Layer) -> list[LayerDestination]:
         """Return its destination in each layer that mentions it, oldest first."""
-        found = (layer.destinations.get(self.container) for layer in oldest.chain())
-        return [destination for destination in found if destination is not None]
+        destinations = (layer.destinations.get(self.container) for layer in oldest.chain())
+        return [destination for destination in destinations if destination is not None]
 
     def added(self, oldest: Layer, start: Sequence[int]) -> Iterator[_Row]:
         """Yield the layers' additions after these positions, in delivery order."""
@@ -151,11 +151,11 @@ class _Reading:
                 taken = self._merged(hidden)
                 if taken is not None:
                     cursor = self._cursor(taken, stored.cursor)
-                    found = [(row, self._latest(row)) for row in taken]
+                    latest = [(row, self._latest(row)) for row in taken]
                     self._raise_floor(taken)
                     break
             start = stored.cursor
-        return self._decoded(found, cursor)
+        return self._decoded(latest, cursor)
 
     def _from_layers(self) -> Page:
         """Return a page for which the layers have everything."""
@@ -169,9 +169,9 @@ class _Reading:
             taken = list(islice(rows, self._limit))
             for lane, sequence, _ in taken:
                 positions[lane] = sequence
-            found = [(row, self._latest(row)) for row in taken]
+            latest = [(row, self._latest(row)) for row in taken]
             self._raise_floor(taken)
-        return self._decoded(found, Cursor(tuple(positions)))
+        return self._decoded(latest, Cursor(tuple(positions)))
 
     def _merged(self, hidden: Sequence[Collection[int]]) -> list[_Row] | None:
         """Return the rows of the page; None if more of the backing store must be read."""
@@ -220,10 +220,10 @@ class _Reading:
             positions[row.lane] = row.sequence - 1
         floors[name] = Cursor(tuple(positions))
 
-    def _decoded(self, found: list[tuple[_Row, EncodedMessage | None]], cursor: Cursor) -> Page:
+    def _decoded(self, rows: list[tuple[_Row, EncodedMessage | None]], cursor: Cursor) -> Page:
         messages: list[Message] = []
         corrupt: list[CorruptMessage] = []
-        for row, latest in found:
+        for row, latest in rows:
             item = row.item
             if latest is not None:
                 try:
@@ -234,7 +234,7 @@ class _Reading:
                 messages.append(item)
             elif item is not None:
                 corrupt.append(item)
-        return Page(messages, cursor, len(found) < self._limit, corrupt)
+        return Page(messages, cursor, len(rows) < self._limit, corrupt)
 
 
 def _is_hidden(row: _Row, hidden: Sequence[Collection[int]]) -> bool:

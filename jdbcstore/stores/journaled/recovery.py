@@ -60,9 +60,9 @@ def check_opens(config: JournalConfig, store: CheckpointedStore | None) -> None:
     binding = None if store is None else JournalBinding(store, config)
     if binding:
         binding.look()  # first: the files may grow meanwhile
-    with contents(config) as found:
-        after = binding.check(found) if binding else found.first_number - 1
-        for record in found.records(after):
+    with contents(config) as journal:
+        after = binding.check(journal) if binding else journal.first_number - 1
+        for record in journal.records(after):
             decode_record(record)
 
 
@@ -74,8 +74,8 @@ def has_more(config: JournalConfig, store: CheckpointedStore) -> bool:
     """
     binding = JournalBinding(store, config)
     binding.look()
-    with contents(config) as found:
-        return next(found.records(binding.check(found)), None) is not None
+    with contents(config) as log:
+        return next(log.records(binding.check(log)), None) is not None
 
 
 class JournalBinding:
@@ -99,16 +99,16 @@ class JournalBinding:
         """Whether the store never had a journal."""
         return self.mark == _NEW
 
-    def bind(self, found: Contents) -> None:
+    def bind(self, contents: Contents) -> None:
         """Note from where a journal that another process writes is replayed; see :meth:`check`."""
-        self.after = self.check(found)
+        self.after = self.check(contents)
 
     def look(self) -> None:
         """Read the store's offset."""
         self.mark = self._store.journal_mark() or _NEW
         self.last_sequence = self._store.last_sequence()
 
-    def accept(self, found: Contents) -> tuple[int, int]:
+    def accept(self, contents: Contents) -> tuple[int, int]:
         """Return the store's identity, for the headers of the journal, and its next sequence.
 
         A store that has no identity yet gets one.
@@ -120,63 +120,63 @@ class JournalBinding:
         :raises ConfigurationError: the journal belongs to another store
         """
         try:
-            return self._accepted(found)
+            return self._accepted(contents)
         except (CorruptJournal, JournalPending) as error:
-            if found.is_current():
+            if contents.is_current():
                 raise
             raise JournalInUse(self._config.place) from error
 
-    def _accepted(self, found: Contents) -> tuple[int, int]:
+    def _accepted(self, contents: Contents) -> tuple[int, int]:
         mark = self._store.journal_mark()
-        if mark is None or mark.journal in (0, found.journal) or self._config.ignore_missing_journalfiles:
+        if mark is None or mark.journal in (0, contents.journal) or self._config.ignore_missing_journalfiles:
             if self._config.stream is not None:
-                self._claim(found)
+                self._claim(contents)
             self._store.begin_journal()  # else another journal may be open, and this one is refused
         self.look()
         if self.last_sequence >= MAX_SEQUENCE:
             raise sequences_used_up(self.last_sequence)
-        return self._identity(found), self.last_sequence + 1
+        return self._identity(contents), self.last_sequence + 1
 
-    def _claim(self, found: Contents) -> None:
+    def _claim(self, contents: Contents) -> None:
         """Claim a journal, which another process may be writing, before its writes to the store are ended.
 
         A refusal, by the check or by the log, leaves everything to that process.
         """
         self.look()
         if self._store.unsaved() is None:
-            if found.store not in (0, self.mark.store):
+            if contents.store not in (0, self.mark.store):
                 if self._config.replicated and self.was_new:
                     raise JournalInUse(self._config.place)  # begun by another since this one looked for it
-                raise self.foreign(found)
+                raise self.foreign(contents)
             if not self._config.ignore_missing_journalfiles:
-                self._after(found)
+                self._after(contents)
             # Otherwise another store would take the stream for a new one, until there is a record. But
             # brokers that follow take the stream only together with its first record.
-            found.claim(0 if self._config.replicated else self.mark.store or self._chosen)
+            contents.claim(0 if self._config.replicated else self.mark.store or self._chosen)
 
-    def _identity(self, found: Contents) -> int:
+    def _identity(self, contents: Contents) -> int:
         if self._store.unsaved() is not None and self.was_new:
-            if found.store not in (0, _OF_A_PROCESS):
-                raise self.foreign(found)
-            self.after = found.first_number - 1
+            if contents.store not in (0, _OF_A_PROCESS):
+                raise self.foreign(contents)
+            self.after = contents.first_number - 1
             return _OF_A_PROCESS
-        if found.store not in (0, self.mark.store):
-            raise self.foreign(found)
-        self.after = self._after(found)
+        if contents.store not in (0, self.mark.store):
+            raise self.foreign(contents)
+        self.after = self._after(contents)
         if not self.mark.store:
             self._apply(replace(self.mark, store=self._chosen))
         return self.mark.store
 
-    def check(self, found: Contents) -> int:
+    def check(self, contents: Contents) -> int:
         """As :meth:`accept`, without changing anything; returns :attr:`after`. No file may be missing."""
-        if found.store not in (0, self.mark.store):
-            raise self.foreign(found)
-        return self._after(found)
+        if contents.store not in (0, self.mark.store):
+            raise self.foreign(contents)
+        return self._after(contents)
 
-    def _after(self, found: Contents) -> int:
+    def _after(self, contents: Contents) -> int:
         mark, pending = self.mark, self.mark.journal
-        if pending and pending == found.journal:
-            return self._checked(found, mark.applied)
+        if pending and pending == contents.journal:
+            return self._checked(contents, mark.applied)
         if pending:
             if not self._config.ignore_missing_journalfiles:
                 raise JournalPending(
@@ -186,15 +186,15 @@ class JournalBinding:
                     in_stream=self._config.stream is not None,
                 )
             self._apply(replace(mark, journal=0, referred=0))
-        if not found.journal:
+        if not contents.journal:
             return 0
-        left = self._store.journal_left(found.journal)
-        if left is None and not found.store:
-            return self._adopted(found)
-        after = self._checked(found, left or 0)
-        first = next(found.records(after, ignore_missing=self._config.ignore_missing_journalfiles), None)
+        left = self._store.journal_left(contents.journal)
+        if left is None and not contents.store:
+            return self._adopted(contents)
+        after = self._checked(contents, left or 0)
+        first = next(contents.records(after, ignore_missing=self._config.ignore_missing_journalfiles), None)
         if first is None:
-            return found.last_number
+            return contents.last_number
         if first.sequence <= self.last_sequence:
             raise ConfigurationError(
                 f"{self._store.place} was restored from before record {first.number} of the journal in"
@@ -204,10 +204,10 @@ class JournalBinding:
             )
         return after
 
-    def _checked(self, found: Contents, applied: int) -> int:
+    def _checked(self, contents: Contents, applied: int) -> int:
         """Return ``applied``, unless the journal ends before: new records would be taken for applied ones."""
-        if found.last_number < applied:
-            segment, offset = found.end
+        if contents.last_number < applied:
+            segment, offset = contents.end
             which = "it is an older copy"
             if self._config.stream is None:
                 which = (
@@ -215,7 +215,7 @@ class JournalBinding:
                     " names both"
                 )
             raise CorruptJournal(
-                f"it ends with record {found.last_number}, and {self._store.place} has applied it up to"
+                f"it ends with record {contents.last_number}, and {self._store.place} has applied it up to"
                 f" record {applied}: the end is lost, or {which}",
                 segment=segment,
                 offset=offset,
@@ -223,29 +223,29 @@ class JournalBinding:
             )
         return applied
 
-    def _adopted(self, found: Contents) -> int:
+    def _adopted(self, contents: Contents) -> int:
         """As :meth:`_after`, for a journal of an earlier version, which does not name its store."""
         applied = self.mark.applied
-        if not self.mark.store and applied and found.last_number - applied in (0, 1):
+        if not self.mark.store and applied and contents.last_number - applied in (0, 1):
             # It belonged to this store when that was last closed; its last record marks the clean shutdown.
-            first = next(found.records(applied), None)
+            first = next(contents.records(applied), None)
         else:
-            first = next(found.records(found.first_number - 1), None)
+            first = next(contents.records(contents.first_number - 1), None)
         if first is not None:
-            raise self.foreign(found)
-        return found.last_number
+            raise self.foreign(contents)
+        return contents.last_number
 
-    def adopt(self, found: Contents) -> None:
+    def adopt(self, contents: Contents) -> None:
         """Give the store, which is new, the identity that a journal names."""
-        self._apply(JournalMark(0, 0, 0, store=found.store))
+        self._apply(JournalMark(0, 0, 0, store=contents.store))
 
-    def foreign(self, found: Contents) -> ConfigurationError:
+    def foreign(self, contents: Contents) -> ConfigurationError:
         """Return the error for a journal of another store."""
         which = "which does not know it."
         if self.was_new and not self.last_sequence:
             which = "which is new: was the database deleted, or is the URL another one?"
         return ConfigurationError(
-            f"the journal in {self._config.place} (number {found.journal}) belongs to another store than"
+            f"the journal in {self._config.place} (number {contents.journal}) belongs to another store than"
             f" {self._store.place}, {which} Open it with its own database, or restore that; to start over,"
             f" {self._advice}",
             option=self._option,

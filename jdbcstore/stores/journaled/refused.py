@@ -99,15 +99,15 @@ class Refused:
         :raises StoreUnavailable: a file cannot be read
         :raises CorruptMessage: one is damaged
         """
-        found = []
+        messages = []
         try:
             for name in self._kept.names():
                 data = self._kept.read(name) if name.endswith(_SUFFIX) else None
                 if data is not None:
-                    found.append(self._decoded(data, name))
+                    messages.append(self._decoded(data, name))
         except OSError as error:
             raise self._unavailable(error) from error
-        return sorted(found, key=lambda one: one.sequence)
+        return sorted(messages, key=lambda message: message.sequence)
 
     def _decoded(self, data: bytes, name: str) -> RefusedMessage:
         return _decode(data, f"{self._kept.place}/{name}")

@@ -160,8 +160,8 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
 
     def streams(self) -> list[StreamHealth]:
         """Return the health of its stream by its servers; see :class:`jdbcstore.abc.Streamed`."""
-        found = self._journal.health()
-        return [] if found is None else [found]
+        health = self._journal.health()
+        return [] if health is None else [health]
 
     def refused(self) -> list[RefusedMessage]:
         """Return the messages that the backing store refused, oldest first.
@@ -180,15 +180,15 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         :returns: its new reference; None if it was refused again, and is set aside under another ID
         :raises MessageNotFound: it is not set aside, or the message to be updated is gone
         """
-        one = self._checkpointer.refused.find(sequence)
-        place = self._place(Destination.parse(one.destination))
+        refused = self._checkpointer.refused.find(sequence)
+        place = self._place(Destination.parse(refused.destination))
         if self._store.audit is not None:
-            self._store.audit.forget(one.encoded.producer, one.encoded.producer_sequence)
-        if one.is_update:
-            place.update_message(one.message)
-            reference = MessageReference(sequence, one.encoded.message_id)
+            self._store.audit.forget(refused.encoded.producer, refused.encoded.producer_sequence)
+        if refused.is_update:
+            place.update_message(refused.message)
+            reference = MessageReference(sequence, refused.encoded.message_id)
         else:
-            reference = place.add_message(one.message)
+            reference = place.add_message(refused.message)
         self.drop_refused(sequence)
         self.checkpoint()
         with self._overlay.lock:
@@ -209,7 +209,10 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
             self.checkpoint()
             every, doubtful = self._found()
         known = (doubtful & opened) - self._recorded
-        return sorted((one for one in every if one not in known or self._has_any(one)), key=str)
+        return sorted(
+            (destination for destination in every if destination not in known or self._has_any(destination)),
+            key=str,
+        )
 
     def _releasable(self, number: int) -> int:
         """Return up to which record the journal may be released, of those up to a number."""

@@ -72,10 +72,10 @@ class JournaledTransactions:
         overlay = self._front.overlay
         self._front.writer.journal.check()
         with overlay.lock:
-            found = [_described(xid, held) for xid, held in overlay.prepared.items()]
+            transactions = [_described(xid, held) for xid, held in overlay.prepared.items()]
         if self._front.prepared_before:
-            found += self._front.store.xa.recover()
-        return sorted(found, key=attrgetter("xid"))
+            transactions += self._front.store.xa.recover()
+        return sorted(transactions, key=attrgetter("xid"))
 
     def commit(self, xid: XATransactionId) -> None:
         if xid in self._front.prepared_before:
@@ -151,12 +151,12 @@ class _Claims:
                 raise prepared_before(xid)
             self._xids.add(xid)
         try:
-            found = RecordedWrites(adds=writes.adds)
+            claimed = RecordedWrites(adds=writes.adds)
             for container, sequences in writes.removes:
                 mine = self._claim(PageSource(overlay, container, 1), sequences)
                 taken.append((container, mine))
                 if mine:
-                    found.removes.append((container, sorted(mine)))
+                    claimed.removes.append((container, sorted(mine)))
             for key, messages in writes.acknowledgements:
                 container = key.topic.qualified_name
                 mine = self._claim(
@@ -164,8 +164,8 @@ class _Claims:
                 )
                 taken.append((key, mine))
                 if mine:
-                    found.acknowledgements.append((key, [pair for pair in messages if pair[0] in mine]))
-            yield found
+                    claimed.acknowledgements.append((key, [pair for pair in messages if pair[0] in mine]))
+            yield claimed
         finally:
             with overlay.lock:
                 self._xids.discard(xid)
@@ -202,5 +202,5 @@ def _described(xid: XATransactionId, held: PreparedBranch) -> PreparedTransactio
         writes.append(PreparedWrites(Destination.parse(name), acknowledged=len(sequences)))
     for key, messages in held.writes.acknowledgements:
         writes.append(PreparedWrites(key.topic, 0, len(messages), key.client_id, key.subscription_name))
-    found = prepared_transactions((xid, one) for one in writes)
-    return found[0] if found else PreparedTransaction(xid, ())
+    transactions = prepared_transactions((xid, write) for write in writes)
+    return transactions[0] if transactions else PreparedTransaction(xid, ())

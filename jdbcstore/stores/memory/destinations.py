@@ -131,8 +131,8 @@ class MemoryMessageStore(UnitWrites[MemoryUnit]):
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
         shelf = self.shelf
         with self._state.entered():
-            found = shelf.find(name_of(message))
-            return [(number, shelf.stored[number].lane if with_priority else 0) for number in found]
+            numbers = shelf.find(name_of(message))
+            return [(number, shelf.stored[number].lane if with_priority else 0) for number in numbers]
 
     def present(self, sequences: Sequence[int]) -> dict[int, int]:
         with self._state.entered():
@@ -266,18 +266,22 @@ class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[MemoryUnit]):
     def remove_all_subscriptions(self) -> None:
         with self._state.entered():
             subscriptions = self.shelf.subscriptions
-            for key in [key for key, one in subscriptions.items() if not one.in_doubt]:
+            for key in [key for key, subscription in subscriptions.items() if not subscription.in_doubt]:
                 del subscriptions[key]
 
     def in_doubt(self) -> set[int]:
         with self._state.entered():
-            return {number for one in self.shelf.subscriptions.values() for number in one.in_doubt}
+            return {
+                number
+                for subscription in self.shelf.subscriptions.values()
+                for number in subscription.in_doubt
+            }
 
     def _subscription(self, client_id: str, subscription_name: str) -> MemorySubscription:
-        found = self.shelf.subscriptions.get((client_id, subscription_name))
-        if found is None:
+        subscription = self.shelf.subscriptions.get((client_id, subscription_name))
+        if subscription is None:
             raise subscription_not_found(client_id, subscription_name, self.destination)
-        return found
+        return subscription
 
     def acknowledge_for_in(
         self,

@@ -104,7 +104,7 @@ class State:
         with self.entered():
             for write in unit.writes:
                 write.check()
-            references = [one for write in unit.writes if (one := write.apply()) is not None]
+            references = [reference for write in unit.writes if (reference := write.apply()) is not None]
         return unit.result(references)
 
     def submit(self, unit: MemoryUnit) -> StoreFuture[Any]:
@@ -128,8 +128,8 @@ class State:
         gone = (info.destination, info.client_id, info.subscription_name)
         for held in self.prepared.values():
             held[:] = [
-                one for one in held
-                if (one.what.destination, one.what.client_id, one.what.subscription_name) != gone
+                item for item in held
+                if (item.what.destination, item.what.client_id, item.what.subscription_name) != gone
             ]  # fmt: skip
 
     def remove(
@@ -169,7 +169,7 @@ class MemoryXAResource:
     def recover(self) -> list[PreparedTransaction]:
         with self._state.entered():
             return prepared_transactions(
-                (xid, one.what) for xid, held in self._state.prepared.items() for one in held
+                (xid, item.what) for xid, held in self._state.prepared.items() for item in held
             )
 
     def commit(self, xid: XATransactionId) -> None:

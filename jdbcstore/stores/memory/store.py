@@ -105,8 +105,10 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
 
     def referring(self, after: int, up_to: int, limit: int) -> list[Referring]:
         with self._state.entered():
-            every = [one for destination in self._places.values() for one in destination.referring()]
-        return sorted(one for one in every if after < one.sequence <= up_to)[:limit]
+            every = [
+                reference for destination in self._places.values() for reference in destination.referring()
+            ]
+        return sorted(reference for reference in every if after < reference.sequence <= up_to)[:limit]
 
     def _shelves(self) -> list[Shelf]:
         return [destination.shelf for destination in self._places.values()]
@@ -128,9 +130,9 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
                 for destination in self._places.values():
                     destination.put_body(sequence, blob)
             for container, sequence in changes.removes:
-                found = self._places.get(Destination.parse(container))
-                if found is not None:
-                    found.shelf.remove(sequence)
+                place = self._places.get(Destination.parse(container))
+                if place is not None:
+                    place.shelf.remove(sequence)
             self._acknowledge(changes)
             if stored.journal and not mark.journal:
                 state.left[stored.journal] = mark.applied
@@ -149,12 +151,12 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
     def _acknowledge(self, changes: Changes) -> None:
         for key, messages in changes.acknowledgements.items():
             destination = self._places.get(key.topic)
-            found = destination and destination.shelf.subscriptions.get(
+            subscription = destination and destination.shelf.subscriptions.get(
                 (key.client_id, key.subscription_name)
             )
-            if found is not None:
+            if subscription is not None:
                 for sequence, _ in messages:
-                    found.acknowledge(sequence)
+                    subscription.acknowledge(sequence)
 
     def destinations(self) -> list[Destination]:
         with self._state.entered():

@@ -51,15 +51,15 @@ def adopt(configuration: Configuration, *, force: bool = False) -> Adopted:
     server = StreamServer(journal)
     try:
         with _opened(configuration) as database:
-            known, found = _known(database, 0), look(server, ignore_missing=True)
+            known, contents = _known(database, 0), look(server, ignore_missing=True)
             _check_needed(journal, server, database, known)
-            if found.journal and found.journal != known.journal:
+            if contents.journal and contents.journal != known.journal:
                 raise ConfigurationError(
-                    f"{journal.place} has the journal of another store, number {found.journal}, and"
+                    f"{journal.place} has the journal of another store, number {contents.journal}, and"
                     f" {database.place} has followed number {known.journal}: name another stream_name",
                     option="journal.stream_name",
                 )
-            before, last = known.applied, max(known.applied, found.last_number)
+            before, last = known.applied, max(known.applied, contents.last_number)
             others = _others(configuration, server)
             _check_last(database, last, others, force=force)
         if last > before:
@@ -94,13 +94,13 @@ def _check_needed(
     :raises ConfigurationError: it could
     """
     try:
-        found: StreamContents = look(server, settled=True)
-        is_whole = found.journal == known.journal and found.last_number >= known.applied
-        if is_whole and found.first_number <= known.applied + 1:
-            for _ in found.records(known.applied):
+        contents: StreamContents = look(server, settled=True)
+        is_whole = contents.journal == known.journal and contents.last_number >= known.applied
+        if is_whole and contents.first_number <= known.applied + 1:
+            for _ in contents.records(known.applied):
                 pass
             raise ConfigurationError(
-                f"{journal.place} has every record that {database.place} lacks, up to {found.last_number}:"
+                f"{journal.place} has every record that {database.place} lacks, up to {contents.last_number}:"
                 " nothing is lost; start the broker"
             )
     except CorruptJournal:
@@ -112,16 +112,16 @@ def _others(configuration: Configuration, server: StreamServer) -> tuple[Member,
         return ()
     mine = node_of(configuration)
     every = Members(server).every()
-    for one in every:
-        if one.node == mine and one.is_alive and one.life:
+    for member in every:
+        if member.node == mine and member.is_alive and member.life:
             raise ConfigurationError(
-                f"the broker {mine} was running {one.silent:.0f} s ago: stop it, and try again"
+                f"the broker {mine} was running {member.silent:.0f} s ago: stop it, and try again"
             )
-    return tuple(one for one in every if one.node != mine)
+    return tuple(member for member in every if member.node != mine)
 
 
 def _check_last(database: JdbcStore, last: int, others: tuple[Member, ...], *, force: bool) -> None:
-    ahead = max(others, key=lambda one: one.applied, default=None)
+    ahead = max(others, key=lambda member: member.applied, default=None)
     if ahead is not None and ahead.applied > last and not force:
         raise ConfigurationError(
             f"the broker {ahead.node} has records up to {ahead.applied}, and {database.place} up to {last}:"

@@ -64,9 +64,9 @@ class FollowedLog(RecordLog):
     def __init__(self, server: StreamServer) -> None:
         self._server = server
 
-    def find(self, found: StreamContents) -> None:
+    def find(self, contents: StreamContents) -> None:
         """Take the current content of the stream."""
-        self._log = found
+        self._log = contents
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
         return self._log.records(after, applied=applied)
@@ -196,21 +196,21 @@ class StreamFollower:
         :raises ConfigurationError: there is one
         """
         mine = self.member
-        silent = {one.node: one.silent for one in members.every()}
-        found = members.find(mine.node) if silent.get(mine.node, _LISTENED) < _ALIVE else None
+        silent = {member.node: member.silent for member in members.every()}
+        member = members.find(mine.node) if silent.get(mine.node, _LISTENED) < _ALIVE else None
         heard, last = 0, self._clock.monotonic() + _LISTENED
-        while found is not None and found[1].life not in ("", mine.life) and self._clock.monotonic() < last:
+        while member is not None and member[1].life not in ("", mine.life) and self._clock.monotonic() < last:
             if heard >= _SIGNS:
                 raise ConfigurationError(
-                    f"{self._config.place} is followed under the name {mine.node} with {found[1].place}, and"
+                    f"{self._config.place} is followed under the name {mine.node} with {member[1].place}, and"
                     f" should be with {mine.place}: give each broker a name of its own, with node in the"
                     " section journal, or JDBCSTORE_JOURNAL_NODE; or stop one, if they are the same",
                     option="journal.node",
                 )
             if self._stopping.wait(ROUND):
                 return
-            before, found = found, members.find(mine.node)
-            heard += found is not None and found[0] != before[0]
+            before, member = member, members.find(mine.node)
+            heard += member is not None and member[0] != before[0]
         self._is_alone = True
 
     def place(self, applied: int) -> None:
@@ -355,8 +355,8 @@ class Following:
                 is_complete = self._round(settled=is_first or is_last)
             except CorruptJournal as error:
                 # The records may have been released during the read.
-                found = look(self._server, settled=True)
-                self._check(found, max(self._overlay.last_number, self._binding.after))
+                contents = look(self._server, settled=True)
+                self._check(contents, max(self._overlay.last_number, self._binding.after))
                 if is_first or is_last:
                     raise
                 # Or a server has answered that is behind the others: the next attempt finds out.
@@ -370,28 +370,28 @@ class Following:
         """Apply the records of the stream; return whether none are left. ``settled``: ask a leader with a
         quorum."""
         self._server.find()
-        found = look(self._server, settled=settled)
+        contents = look(self._server, settled=settled)
         before = self._before
         if before is None:
-            if not self._begins(found):
-                return not found.last_number
-            self._before = found
-            self._log.find(found)
+            if not self._begins(contents):
+                return not contents.last_number
+            self._before = contents
+            self._log.find(contents)
             self._front.recover(self._follower.progress)
         else:
-            self._check(found, self._overlay.last_number, before.last)
-            if found.ending != before.ending and not before.is_still_there(found):
+            self._check(contents, self._overlay.last_number, before.last)
+            if contents.ending != before.ending and not before.is_still_there(contents):
                 raise self._other(self._overlay.last_number, before.last)
-            self._before = found
-            self._log.find(found)
+            self._before = contents
+            self._log.find(contents)
             self._front.follow()
         clock = self._follower.clock
         if self._follower.is_stopping(0) or clock.monotonic() >= self._written + _CHECKPOINT:
             self._front.checkpoint()
             self._written = clock.monotonic()
-        return self._overlay.last_number >= found.last_number
+        return self._overlay.last_number >= contents.last_number
 
-    def _begins(self, found: StreamContents) -> bool:
+    def _begins(self, contents: StreamContents) -> bool:
         """Bind the database to the stream; return whether there is something to follow.
 
         Without a stream, or a database of this stream and a first record, there is not. A database that is
@@ -400,32 +400,32 @@ class Following:
         binding = self._binding
         binding.look()
         mark = binding.mark
-        if not found.journal:
-            if found.is_current():
+        if not contents.journal:
+            if contents.is_current():
                 self._check_new(mark)
             return False
-        is_bound = mark.store and found.store in (0, mark.store)
+        is_bound = mark.store and contents.store in (0, mark.store)
         if not is_bound and not mark.applied and self._is_empty():
-            if not found.last_number:
+            if not contents.last_number:
                 return False  # a master ended before its first record
-            self._check(found, 0)
-            first = decode_record(next(found.records(0)))[1].operation
+            self._check(contents, 0)
+            first = decode_record(next(contents.records(0)))[1].operation
             if first is None or first.kind != BEGIN or not first.facts["is_empty"]:
                 raise Behind(
                     f"{self._store.place} is new, and the stream does not begin with an empty one",
-                    least=found.first_number - 1,
+                    least=contents.first_number - 1,
                 )
-            binding.adopt(found)
-        elif found.store not in (0, mark.store):
-            raise binding.foreign(found)
+            binding.adopt(contents)
+        elif contents.store not in (0, mark.store):
+            raise binding.foreign(contents)
         try:
-            binding.bind(found)
+            binding.bind(contents)
         except CorruptJournal:
-            self._check(found, mark.applied)
+            self._check(contents, mark.applied)
             raise
-        self._check(found, binding.after)
-        if mark.writer and found.writer_of(binding.after) not in (None, mark.writer):
-            raise self._other(binding.after, found.last)
+        self._check(contents, binding.after)
+        if mark.writer and contents.writer_of(binding.after) not in (None, mark.writer):
+            raise self._other(binding.after, contents.last)
         self._note(is_complete=False)  # from now on the master keeps unapplied records
         return True
 
@@ -445,36 +445,36 @@ class Following:
             )
         if not self._is_empty():
             return
-        for one in self._members.every():
-            if one.applied and one.node != self._follower.member.node:
+        for member in self._members.every():
+            if member.applied and member.node != self._follower.member.node:
                 raise StoreUnavailable(
-                    f"{place} does not exist, and the broker {one.node} has applied it up to record"
-                    f" {one.applied}, while {self._store.place} is empty: restore the stream, or run"
-                    f" jdbcstore journal adopt on the machine of {one.node}. To start over, empty that"
+                    f"{place} does not exist, and the broker {member.node} has applied it up to record"
+                    f" {member.applied}, while {self._store.place} is empty: restore the stream, or run"
+                    f" jdbcstore journal adopt on the machine of {member.node}. To start over, empty that"
                     " database, too, and start its broker"
                 )
 
     def _is_empty(self) -> bool:
         return not self._store.last_sequence() and not self._store.destinations()
 
-    def _check(self, found: StreamContents, after: int, last: int = 0) -> None:
+    def _check(self, contents: StreamContents, after: int, last: int = 0) -> None:
         """Check that the stream has all records after a number, and ends behind it.
 
         :param last: the stream's sequence of a message that it has had
         """
-        if found.first_number > after + 1:
+        if contents.first_number > after + 1:
             raise Behind(
                 f"{self._store.place} has records up to {after}, and the stream begins with record"
-                f" {found.first_number}: it needs a copy of the master's database",
-                least=max(after, found.first_number - 1),
+                f" {contents.first_number}: it needs a copy of the master's database",
+                least=max(after, contents.first_number - 1),
             )
-        if (found.last_number < after or found.last < last) and not found.is_current():
-            raise self._again(f"a server was behind, with record {found.last_number} as the last one")
-        if found.last_number < after:
+        if (contents.last_number < after or contents.last < last) and not contents.is_current():
+            raise self._again(f"a server was behind, with record {contents.last_number} as the last one")
+        if contents.last_number < after:
             raise CorruptJournal(
-                f"the stream ends with record {found.last_number}, and {self._store.place} has applied it up"
-                f" to record {after}: its servers have lost their end, or it is an older copy",
-                segment=found.last,
+                f"the stream ends with record {contents.last_number}, and {self._store.place} has applied it"
+                f" up to record {after}: its servers have lost their end, or it is an older copy",
+                segment=contents.last,
                 in_stream=True,
             )
 

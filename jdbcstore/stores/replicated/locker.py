@@ -63,16 +63,16 @@ class StreamLocker(AbstractLocker):
         keys = self._connected()
         while True:
             asked = self.clock.monotonic()
-            found = keys.get(_KEY)
-            if found is not None and found.value == self._value:
-                self._revision = found.revision  # the answer was lost; it is as old as may be
+            key = keys.get(_KEY)
+            if key is not None and key.value == self._value:
+                self._revision = key.revision  # the answer was lost; it is as old as may be
                 return self._put(keys, asked)
-            if found is None or not found.value:
-                self._revision = 0 if found is None else found.revision
+            if key is None or not key.value:
+                self._revision = 0 if key is None else key.revision
                 if self._put(keys, asked):
                     return True
                 continue
-            self._first = found.value.decode(errors="replace").partition(" ")[2]
+            self._first = key.value.decode(errors="replace").partition(" ")[2]
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
@@ -80,8 +80,8 @@ class StreamLocker(AbstractLocker):
 
     def look(self) -> str | None:
         with closing(NatsConnection(self._journal)) as connection:
-            found = peek(connection, self._bucket, _KEY)
-        return found.decode(errors="replace").partition(" ")[2] if found else None
+            value = peek(connection, self._bucket, _KEY)
+        return value.decode(errors="replace").partition(" ")[2] if value else None
 
     @property
     def _bucket(self) -> str:
@@ -110,11 +110,11 @@ class StreamLocker(AbstractLocker):
         asked = self.clock.monotonic()
         if self._put(self._keys, asked):
             return True
-        found = self._keys.get(_KEY)
-        if found is None or found.value != self._value:
+        key = self._keys.get(_KEY)
+        if key is None or key.value != self._value:
             self._revision = 0
             return False
-        self._revision = found.revision  # put before, with its answer lost
+        self._revision = key.revision  # put before, with its answer lost
         return self._put(self._keys, asked)
 
     @property

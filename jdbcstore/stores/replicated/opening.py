@@ -218,7 +218,11 @@ def _defer(follower: StreamFollower) -> None:
     except StoreError as error:
         log.info("the weights of other brokers are not known: %s", error)
         return
-    for one in others:
-        is_candidate = one.role == FOLLOWER and one.is_alive and one.is_complete and one.node != mine.node
-        if is_candidate and one.weight > mine.weight:
-            raise _Deferred(f"the broker {one.node} has a weight of {one.weight}, and gets the lock first")
+    for member in others:
+        is_candidate = (
+            member.role == FOLLOWER and member.is_alive and member.is_complete and member.node != mine.node
+        )
+        if is_candidate and member.weight > mine.weight:
+            raise _Deferred(
+                f"the broker {member.node} has a weight of {member.weight}, and gets the lock first"
+            )

@@ -209,13 +209,13 @@ class ReplicatedStore(JournaledJdbcStore):
 
     def streams(self) -> list[StreamHealth]:
         """As :meth:`JournaledStore.streams`, with the brokers that follow."""
-        found = super().streams()
+        states = super().streams()
         with suppress(StoreError):
             return [
-                one if one.problem is not None else replace(one, members=self._members.described())
-                for one in found
+                state if state.problem is not None else replace(state, members=self._members.described())
+                for state in states
             ]
-        return found
+        return states
 
     def close(self, timeout: float | None = None) -> None:
         self._members.stop()
@@ -288,18 +288,18 @@ class MembersWatch:
             return number
         lowest = 0
         with suppress(StoreError):
-            lowest = min((one.applied - 1 for one in self._others(self._connected())), default=number)
+            lowest = min((member.applied - 1 for member in self._others(self._connected())), default=number)
         if lowest >= number:
             return number
         most = self._journal.kept_for_followers
         if self._server is not None and self._server.max_bytes:
             most = min(most, self._server.max_bytes // 2)
-        size, forced = sum(one.size for one in segments), 0
-        for one in segments:
+        size, forced = sum(segment.size for segment in segments), 0
+        for segment in segments:
             if size <= most:
                 break
-            size -= one.size
-            forced = one.last_number
+            size -= segment.size
+            forced = segment.last_number
         return min(number, max(lowest, forced))
 
     def described(self) -> tuple[StreamMember, ...]:
@@ -318,7 +318,7 @@ class MembersWatch:
             return Members(self._server)
 
     def _others(self, members: Members) -> list[Member]:
-        return [one for one in members.every() if one.node != self._member.node]
+        return [member for member in members.every() if member.node != self._member.node]
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -340,12 +340,12 @@ class MembersWatch:
                 self._has_room = True
             except StoreError as error:
                 log.warning("there is no room for copies beside the stream yet: %s", error)
-        for one in self._others(members):
-            if one.wants and one.wants not in self._made:
+        for member in self._others(members):
+            if member.wants and member.wants not in self._made:
                 try:
-                    self._copy(members, one)
+                    self._copy(members, member)
                 except StoreError as error:
-                    log.warning("the broker %s gets no copy of this database now: %s", one.node, error)
+                    log.warning("the broker %s gets no copy of this database now: %s", member.node, error)
 
     def _copy(self, members: Members, member: Member) -> None:
         log.warning("the broker %s is too far behind, and gets a copy of this database", member.node)

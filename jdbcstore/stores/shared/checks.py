@@ -29,8 +29,8 @@ def destination_named(name: str | Destination, kind: DestinationKind, lengths: N
     parsed = name if isinstance(name, Destination) else Destination.named(name, kind)
     destination = check_length(parsed, "CONTAINER", lengths.container)
     if destination.is_topic is not (kind is DestinationKind.TOPIC):
-        found = "topic" if destination.is_topic else "queue"
-        raise InvalidDestination(f"{destination} is a {found}; use {found}()")
+        actual = "topic" if destination.is_topic else "queue"
+        raise InvalidDestination(f"{destination} is a {actual}; use {actual}()")
     return destination
 
 

@@ -62,7 +62,9 @@ class MessageEncoder:
         """As :meth:`encode`, of messages that are stored together."""
         rows = self._rows.get(destination.qualified_name) or self._rows_of(destination)
         now_ms, other = self._clock.now_ms(), self._encode_any
-        return rows.rows(messages, now_ms, prioritized, lambda one: other(one, destination, prioritized))
+        return rows.rows(
+            messages, now_ms, prioritized, lambda message: other(message, destination, prioritized)
+        )
 
     def of(self, destination: Destination, *, prioritized: bool) -> tuple[Encode, EncodeAll]:
         """Return both for a destination, each without a call of its own for a message."""

@@ -41,12 +41,12 @@ class RecordedOperation:
 
         :raises ValueError: this version cannot read it
         """
-        found = json.loads(data)
-        if not (isinstance(found, list) and len(found) == 2 and isinstance(found[1], dict)):
+        operation = json.loads(data)
+        if not (isinstance(operation, list) and len(operation) == 2 and isinstance(operation[1], dict)):
             raise ValueError("it is not an operation")
-        if found[0] not in KINDS:
-            raise ValueError(f"there is no operation {found[0]!r}")
-        return cls(found[0], found[1])
+        if operation[0] not in KINDS:
+            raise ValueError(f"there is no operation {operation[0]!r}")
+        return cls(operation[0], operation[1])
 
     @property
     def writer(self) -> int:
@@ -105,4 +105,6 @@ def pausing(queue: Destination, user: str, now_ms: int) -> RecordedOperation:
 
 def announcing(addresses: Iterable[tuple[str, str]], now_ms: int) -> RecordedOperation:
     """Return the addresses of the master."""
-    return RecordedOperation(ANNOUNCE, {"addresses": [list(one) for one in addresses], "now_ms": now_ms})
+    return RecordedOperation(
+        ANNOUNCE, {"addresses": [list(address) for address in addresses], "now_ms": now_ms}
+    )

@@ -65,10 +65,10 @@ def read_lanes(
     rows: list[StoredRow] = []
     for lane in reversed(range(len(positions))):
         priority = lane if len(positions) > 1 else None
-        found = fetch(priority, positions[lane], limit - len(rows))
-        if found:
-            positions[lane] = found[-1][0]
-            rows.extend(found)
+        rows_of_lane = fetch(priority, positions[lane], limit - len(rows))
+        if rows_of_lane:
+            positions[lane] = rows_of_lane[-1][0]
+            rows.extend(rows_of_lane)
         if len(rows) == limit:
             break
     return rows, Cursor(tuple(positions))

@@ -54,32 +54,32 @@ class DestinationsStore(ABC, Generic[Q, T]):
         """Open a queue or a topic."""
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> Q:
-        found = self._opened(destination_named(name, DestinationKind.QUEUE, self._lengths), prioritized)
-        return agreed(cast(Q, found), prioritized)
+        place = self._opened(destination_named(name, DestinationKind.QUEUE, self._lengths), prioritized)
+        return agreed(cast(Q, place), prioritized)
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> T:
-        found = self._opened(destination_named(name, DestinationKind.TOPIC, self._lengths), prioritized)
-        return agreed(cast(T, found), prioritized)
+        place = self._opened(destination_named(name, DestinationKind.TOPIC, self._lengths), prioritized)
+        return agreed(cast(T, place), prioritized)
 
     def _place(self, destination: Destination) -> Q | T:
         """Return the queue or topic of a destination."""
-        found = self._places.get(destination)
-        if found is None:
-            found = self.topic(destination) if destination.is_topic else self.queue(destination)
-        return found
+        place = self._places.get(destination)
+        if place is None:
+            place = self.topic(destination) if destination.is_topic else self.queue(destination)
+        return place
 
     def _opened(self, destination: Destination, prioritized: bool | None) -> Q | T:
         with self._lock:
-            found = self._places.get(destination)
-            if found is None and (found := self._deleted.pop(destination, None)) is not None:
-                self._places[destination] = found
+            place = self._places.get(destination)
+            if place is None and (place := self._deleted.pop(destination, None)) is not None:
+                self._places[destination] = place
                 self._set_aside()
-        if found is None:
+        if place is None:
             made = self._new_place(destination, prioritized)
             with self._lock:
-                found = self._places.setdefault(destination, made)
+                place = self._places.setdefault(destination, made)
                 self._set_aside()
-        return found
+        return place
 
     def _set_aside(self) -> None:
         """Leave queues of long ago to their callers, if there are too many; the lock is held."""

@@ -222,19 +222,19 @@ def prepared_transactions(
     writes: Iterable[tuple[XATransactionId, PreparedWrites]],
 ) -> list[PreparedTransaction]:
     """Return the prepared transactions of these writes, ordered by XID, one entry for each place."""
-    found: dict[XATransactionId, dict[tuple[bool, str, str, str], PreparedWrites]] = {}
-    for xid, one in writes:
-        places = found.setdefault(xid, {})
-        client_id, name = one.client_id or "", one.subscription_name or ""
-        place = bool(client_id), str(one.destination), client_id, name
+    transactions: dict[XATransactionId, dict[tuple[bool, str, str, str], PreparedWrites]] = {}
+    for xid, write in writes:
+        places = transactions.setdefault(xid, {})
+        client_id, name = write.client_id or "", write.subscription_name or ""
+        place = bool(client_id), str(write.destination), client_id, name
         so_far = places.get(place)
         if so_far is not None:
-            added, acknowledged = so_far.added + one.added, so_far.acknowledged + one.acknowledged
-            one = replace(one, added=added, acknowledged=acknowledged)
-        places[place] = one
+            added, acknowledged = so_far.added + write.added, so_far.acknowledged + write.acknowledged
+            write = replace(write, added=added, acknowledged=acknowledged)
+        places[place] = write
     return [
         PreparedTransaction(xid, tuple(places[place] for place in sorted(places)))
-        for xid, places in sorted(found.items())
+        for xid, places in sorted(transactions.items())
     ]
 
 

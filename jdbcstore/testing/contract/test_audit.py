@@ -116,16 +116,16 @@ def test_below_the_window_everything_is_new(open_store: OpenStore) -> None:
 @pytest.mark.ours
 def test_the_producer_that_was_silent_longest_is_forgotten(open_store: OpenStore) -> None:
     queue = open_store(enable_audit=True, max_producers_to_audit=2).queue("ORDERS")
-    one, two, three = (ProducerId("ID:a-1-1:1", 1, value) for value in (1, 2, 3))
+    first, two, three = (ProducerId("ID:a-1-1:1", 1, value) for value in (1, 2, 3))
 
     def is_new(producer: ProducerId) -> bool:
         return queue.add_message(Message("x", message_id=message_id(1, producer))).sequence > 0
 
-    assert is_new(one)
+    assert is_new(first)
     assert is_new(two)
-    assert not is_new(one)
+    assert not is_new(first)
     assert is_new(three)  # two goes
-    assert not is_new(one)
+    assert not is_new(first)
     assert is_new(two)
 
 

@@ -31,13 +31,13 @@ def test_a_batch_is_stored_in_its_order(store: Store) -> None:
     behind = queue.add_message_async(Message("behind"))
     references = added.result(180)
 
-    assert [one.sequence for one in references] == [
+    assert [reference.sequence for reference in references] == [
         *range(before.result(180).sequence + 1, behind.result(180).sequence)
     ]
     assert content(queue) == ["before", *map(str, range(COUNT)), "behind"]
-    assert sequences(queue)[1:-1] == [one.sequence for one in references]
+    assert sequences(queue)[1:-1] == [reference.sequence for reference in references]
     stored = queue.recover(COUNT + 2).messages[1:-1]
-    assert [message.message_id for message in stored] == [one.message_id for one in references]
+    assert [message.message_id for message in stored] == [reference.message_id for reference in references]
 
 
 def test_an_empty_batch(store: Store) -> None:
@@ -81,9 +81,9 @@ def test_each_of_a_batch_has_its_own_outcome(store: Store) -> None:
     ).result(180)
 
     assert isinstance(outcomes[1], InvalidMessage)
-    stored = [one for one in outcomes if isinstance(one, MessageReference)]
+    stored = [outcome for outcome in outcomes if isinstance(outcome, MessageReference)]
     assert content(queue) == ["a", "b", "c"]
-    assert sequences(queue) == [one.sequence for one in stored]
+    assert sequences(queue) == [reference.sequence for reference in stored]
     assert queue.get_message(stored[1].sequence).original_destination == sent_to
     assert queue.get_message(stored[0].sequence).original_destination is None
 
@@ -96,9 +96,9 @@ def test_duplicates_in_a_batch(open_store: OpenStore) -> None:
     together = queue.add_messages_async(again).result(180)
     each = queue.add_each_async([*again, Message("new", message_id=message_id(4))]).result(180)
 
-    assert [one.sequence > 0 for one in together] == [False, True, False, True]
-    found = [one.sequence > 0 for one in each if isinstance(one, MessageReference)]
-    assert found == [False, False, False, False, True]
+    assert [reference.sequence > 0 for reference in together] == [False, True, False, True]
+    is_new = [reference.sequence > 0 for reference in each if isinstance(reference, MessageReference)]
+    assert is_new == [False, False, False, False, True]
     assert queue.message_count() == 4
 
 
@@ -118,7 +118,7 @@ def test_a_cancelled_batch_leaves_nothing(open_store: OpenStore, database: RawTa
         assert together.cancel()
         assert each.cancel()
         assert removed.cancel()
-    assert [one.sequence for one in kept.result(180)] == sequences(queue)[-3:]
+    assert [reference.sequence for reference in kept.result(180)] == sequences(queue)[-3:]
     assert content(queue) == ["old", "gone", *map(str, range(COUNT)), "x", "y", "z"]
     assert not kept.cancel()
 
@@ -175,8 +175,8 @@ def test_batches_larger_than_the_queue_are_written_whole(open_store: OpenStore) 
         queue.add_messages_async([Message(f"{number} " + "x" * 5_000) for _ in range(10)])
         for number in range(20)
     ]
-    found = [future.result(180) for future in futures]
-    assert [[one.sequence for one in some] for some in found] == [
+    batches = [future.result(180) for future in futures]
+    assert [[reference.sequence for reference in some] for some in batches] == [
         [*range(number * 10 + 1, number * 10 + 11)] for number in range(20)
     ]
     assert [str(body).split()[0] for body in content(queue)] == [

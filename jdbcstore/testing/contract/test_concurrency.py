@@ -51,7 +51,7 @@ def test_tasks_of_a_loop_await_what_is_written(store: Store) -> None:
     async def work() -> None:
         added = [orders.add_message_async(Message(str(number))) for number in range(300)]
         references = await asyncio.gather(*added)
-        await asyncio.gather(*(orders.acknowledge_async(one) for one in references[:200]))
+        await asyncio.gather(*(orders.acknowledge_async(reference) for reference in references[:200]))
         with store.transaction() as transaction:
             transaction.topic("NEWS").add_message(Message("news"))
             [reference] = await transaction.commit_async()
@@ -112,7 +112,7 @@ class Readers:
         """Read through the store contract."""
 
         def read() -> None:
-            found = self.found.setdefault(name, [])
+            sequences = self.found.setdefault(name, [])
             cursor: Cursor | None = None
             while True:
                 page = source.recover(limit, cursor)
@@ -121,7 +121,7 @@ class Readers:
                 for message in page:
                     if message.body == END:
                         return
-                    found.append(message.sequence or 0)
+                    sequences.append(message.sequence or 0)
 
         return read
 
@@ -150,8 +150,8 @@ def test_no_reader_misses_a_message(open_store: OpenStore) -> None:
     tasks = [readers.through(f"limit {limit}", queue, limit) for limit in (1, 7, 100)]
     added = add_while_reading(store, tasks)
 
-    for name, found in readers.found.items():
-        assert found == added, name
+    for name, of_reader in readers.found.items():
+        assert of_reader == added, name
     assert readers.turned["limit 1"] == len(added) + 1
     assert sequences(store.queue("ORDERS")) == [*added, store.last_sequence()]
 
@@ -163,24 +163,24 @@ def test_no_reader_by_priority_misses_one(open_store: OpenStore) -> None:
     readers = Readers()
 
     def read() -> None:
-        found, cursor = readers.found.setdefault("by priority", []), None
+        sequences, cursor = readers.found.setdefault("by priority", []), None
         while True:
             page = queue.recover(9, cursor)
             cursor = page.cursor
             ended = False
             for message in page:
-                found.append(message.sequence or 0)
+                sequences.append(message.sequence or 0)
                 ended |= message.body == END
             if ended:
                 # What is left was committed before the end was, in lanes that had been read already.
-                found += [message.sequence or 0 for rest in pages(queue, 9, cursor) for message in rest]
+                sequences += [message.sequence or 0 for rest in pages(queue, 9, cursor) for message in rest]
                 return
 
     added = add_while_reading(store, [read])
 
-    found = readers.found["by priority"]
-    assert len(found) == len(set(found))
-    assert sorted(found) == [*added, store.last_sequence()]
+    sequences = readers.found["by priority"]
+    assert len(sequences) == len(set(sequences))
+    assert sorted(sequences) == [*added, store.last_sequence()]
 
 
 def test_a_subscription_misses_none(open_store: OpenStore) -> None:

@@ -37,15 +37,15 @@ def test_finding_them_is_paged(open_store: OpenStore, clock: FakeClock) -> None:
         fill(queue, f"stays {number}")
         fill(queue, f"goes {number}", expiration_ms=1)
 
-    found: list[object] = []
+    expired: list[object] = []
     page = queue.recover_expired(limit=3)
     while True:
-        found += bodies(page)
+        expired += bodies(page)
         if page.at_end:
             break
         page = queue.recover_expired(limit=3, after=page.cursor)
 
-    assert found == [f"goes {number}" for number in range(7)]
+    assert expired == [f"goes {number}" for number in range(7)]
 
 
 def test_expired_messages_stay_until_they_are_removed(open_store: OpenStore, clock: FakeClock) -> None:
@@ -104,8 +104,8 @@ def test_by_sequence_where_delivery_is_by_priority(open_store: OpenStore, clock:
         fill(queue, str(priority), priority=priority, expiration_ms=1)
     fill(queue, "stays", priority=9)
 
-    found = [message.body for page in pages(queue, 2) for message in page]
-    assert found == ["9", "stays", "4", "1"]
+    expired = [message.body for page in pages(queue, 2) for message in page]
+    assert expired == ["9", "stays", "4", "1"]
     first = queue.recover_expired(limit=2)
     assert bodies(first) == ["1", "9"]
     assert bodies(queue.recover_expired(limit=2, after=first.cursor)) == ["4"]

@@ -149,7 +149,7 @@ def test_a_message_is_not_added_without_its_pieces(store: Store, database: RawTa
     outcomes = queue.add_each_async([Message("b"), message, Message("c")]).result()
 
     assert isinstance(outcomes[1], LargeBodyMissing)
-    assert [one.body for one in queue.recover()] == ["a", "b", "c"]
+    assert [message.body for message in queue.recover()] == ["a", "b", "c"]
     assert len(others) == 1
     both = store.transaction()
     both.queue("ORDERS").add_message(message)

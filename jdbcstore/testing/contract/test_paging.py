@@ -21,11 +21,11 @@ def test_pages_of_any_size(store: Store, limit: int) -> None:
         fill(store.queue("BETWEEN"), "not here")
         fill(queue, number)
 
-    found = list(pages(queue, limit))
+    all_pages = list(pages(queue, limit))
 
-    assert [body for page in found for body in bodies(page)] == NUMBERS
-    assert all(len(page) <= limit for page in found)
-    assert [page.at_end for page in found] == [False] * (len(found) - 1) + [True]
+    assert [body for page in all_pages for body in bodies(page)] == NUMBERS
+    assert all(len(page) <= limit for page in all_pages)
+    assert [page.at_end for page in all_pages] == [False] * (len(all_pages) - 1) + [True]
 
 
 @pytest.mark.ours
@@ -61,14 +61,14 @@ def test_a_cursor_is_good_for_ever(store: Store) -> None:
 def test_what_is_added_meanwhile_comes_at_the_end(store: Store) -> None:
     queue = store.queue("ORDERS")
     fill(queue, *NUMBERS)
-    found: list[object] = []
+    read: list[object] = []
 
     for page in pages(queue, 4):
-        if len(found) == 8:
+        if len(read) == 8:
             fill(queue, "late")
-        found += bodies(page)
+        read += bodies(page)
 
-    assert found == [*NUMBERS, "late"]
+    assert read == [*NUMBERS, "late"]
 
 
 def test_the_page_behind_the_last(store: Store) -> None:
@@ -104,11 +104,11 @@ def test_acknowledging_page_by_page(store: Store) -> None:
     fill(topic, *NUMBERS)
 
     for source in (queue, subscription):
-        found: list[object] = []
+        read: list[object] = []
         while page := source.recover(limit=4):
-            found += bodies(page)
+            read += bodies(page)
             source.acknowledge(*page)
-        assert found == NUMBERS
+        assert read == NUMBERS
         assert source.message_count() == 0
 
 
@@ -163,6 +163,6 @@ def test_large_messages(store: Store) -> None:
     queue = store.queue("ORDERS")
     queue.add_messages(Message(bytes([number]) * 300_000) for number in range(5))
 
-    found = [message.body for page in pages(queue, 2) for message in page]
+    read = [message.body for page in pages(queue, 2) for message in page]
 
-    assert found == [bytes([number]) * 300_000 for number in range(5)]
+    assert read == [bytes([number]) * 300_000 for number in range(5)]

@@ -40,12 +40,12 @@ def test_a_message_gets_id_destination_and_timestamp(open_store: OpenStore, cloc
     queue = open_store(clock=clock).queue("ORDERS")
 
     reference = queue.add_message(Message("a"))
-    found = queue.get_message(reference.sequence)
+    stored = queue.get_message(reference.sequence)
 
-    assert found.message_id == reference.message_id
-    assert found.destination == Destination.queue("ORDERS")
-    assert found.timestamp_ms == clock.now_ms()
-    assert found.producer_id == reference.message_id.producer_id
+    assert stored.message_id == reference.message_id
+    assert stored.destination == Destination.queue("ORDERS")
+    assert stored.timestamp_ms == clock.now_ms()
+    assert stored.producer_id == reference.message_id.producer_id
 
 
 def test_given_names_and_times_are_kept(store: Store) -> None:
@@ -54,11 +54,11 @@ def test_given_names_and_times_are_kept(store: Store) -> None:
     )
 
     reference = store.queue("ORDERS").add_message(given)
-    found = store.queue("ORDERS").get_message(reference.sequence)
+    stored = store.queue("ORDERS").get_message(reference.sequence)
 
-    assert reference.message_id == found.message_id == message_id(7)
-    assert found.timestamp_ms == 1_234
-    assert found.original_destination is None
+    assert reference.message_id == stored.message_id == message_id(7)
+    assert stored.timestamp_ms == 1_234
+    assert stored.original_destination is None
 
 
 @pytest.mark.ours
@@ -66,10 +66,10 @@ def test_a_message_for_elsewhere_remembers_where_it_was_sent(store: Store) -> No
     sent = Message("a", destination=Destination.topic("PRICES"))
 
     reference = store.queue("ORDERS").add_message(sent)
-    found = store.queue("ORDERS").get_message(reference.sequence)
+    stored = store.queue("ORDERS").get_message(reference.sequence)
 
-    assert found.destination == Destination.queue("ORDERS")
-    assert found.original_destination == Destination.topic("PRICES")
+    assert stored.destination == Destination.queue("ORDERS")
+    assert stored.original_destination == Destination.topic("PRICES")
 
 
 @pytest.mark.ours
@@ -77,12 +77,12 @@ def test_an_id_of_another_system_is_kept_as_text(store: Store) -> None:
     queue = store.queue("ORDERS")
 
     reference = queue.add_message(Message("a", message_id=MessageId.parse("order 17")))
-    found = queue.get_message(reference.message_id)
+    stored = queue.get_message(reference.message_id)
 
-    assert found.message_id == reference.message_id
-    assert found.message_id is not None
-    assert found.message_id.text_view == "order 17"
-    assert found.message_id.producer_id is not None
+    assert stored.message_id == reference.message_id
+    assert stored.message_id is not None
+    assert stored.message_id.text_view == "order 17"
+    assert stored.message_id.producer_id is not None
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,14 @@ def test_body_headers_and_properties_come_back(store: Store, body: object, kind:
     )
     queue = store.queue("ORDERS")
 
-    [found] = [queue.get_message(queue.add_message(sent).message_id)]
+    [stored] = [queue.get_message(queue.add_message(sent).message_id)]
 
-    assert found.body_type is kind
-    assert found == sent.replace(
-        message_id=found.message_id,
-        producer_id=found.producer_id,
+    assert stored.body_type is kind
+    assert stored == sent.replace(
+        message_id=stored.message_id,
+        producer_id=stored.producer_id,
         destination=Destination.queue("ORDERS"),
-        timestamp_ms=found.timestamp_ms,
+        timestamp_ms=stored.timestamp_ms,
     )
 
 
@@ -347,12 +347,12 @@ def test_an_update_keeps_id_and_place(store: Store) -> None:
     queue.update_message(second.replace(redelivery_counter=1))
     queue.update_message(queue.get_message(second.sequence or 0).replace(body="B", properties={"p": 1}))
 
-    found = queue.recover()
-    assert bodies(found) == ["a", "B", "c"]
-    assert found[1].redelivery_counter == 1
-    assert found[1].properties == {"p": 1}
-    assert (found[1].message_id, found[1].sequence) == (second.message_id, second.sequence)
-    assert found[1].timestamp_ms == second.timestamp_ms
+    stored = queue.recover()
+    assert bodies(stored) == ["a", "B", "c"]
+    assert stored[1].redelivery_counter == 1
+    assert stored[1].properties == {"p": 1}
+    assert (stored[1].message_id, stored[1].sequence) == (second.message_id, second.sequence)
+    assert stored[1].timestamp_ms == second.timestamp_ms
 
 
 def test_an_update_finds_the_message_by_its_id(store: Store) -> None:

@@ -184,12 +184,12 @@ def test_branches_are_decided_one_by_one(store: Store, restart: Restart) -> None
     prepared(store, lambda tx: tx.queue("ORDERS").add_message(Message("d")), xids[3])
     store = restart(store)
 
-    assert [found.xid for found in store.xa.recover()] == [xids[2], XID, OTHER, xids[3]]
+    assert [branch.xid for branch in store.xa.recover()] == [xids[2], XID, OTHER, xids[3]]
     store.xa.commit(xids[3])
     store.xa.rollback(OTHER)
     store.xa.commit(XID)
     assert content(store.queue("ORDERS")) == ["b", "d"]
-    assert [found.xid for found in store.xa.recover()] == [xids[2]]
+    assert [branch.xid for branch in store.xa.recover()] == [xids[2]]
 
 
 def test_nothing_else_touches_what_is_in_doubt(open_store: OpenStore, clock: FakeClock) -> None:
@@ -373,7 +373,7 @@ def test_an_unsubscribed_acknowledgement_ends_with_its_subscription(store: Store
     again = topic.subscribe("client", "reader", retroactive=True)
 
     [branch] = store.xa.recover()
-    assert [(str(one.destination), one.added, one.acknowledged) for one in branch.writes] == [
+    assert [(str(write.destination), write.added, write.acknowledged) for write in branch.writes] == [
         ("queue://ORDERS", 1, 0)
     ]
     store.xa.commit(XID)

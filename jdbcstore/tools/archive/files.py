@@ -122,7 +122,7 @@ class Archive:
     def _completed(self, name: str, begun: bytes) -> bytes | None:
         """Return the manifest of which a killed process wrote only the beginning."""
         prefix = f"batch={name.removesuffix('.json')}-"
-        for folder in reversed([one for one in self.folder.names("") if one.startswith(prefix)]):
+        for folder in reversed([name for name in self.folder.names("") if name.startswith(prefix)]):
             if _MANIFEST in self.folder.names(folder):
                 content = self.folder.read(f"{folder}/{_MANIFEST}")
                 if content.startswith(begun) and (text := _unsealed(content)) is not None:
@@ -154,10 +154,10 @@ class Archive:
             return
         place = f"{self.folder.place}/{file.path}"
         try:
-            found = self.folder.checksum(file.path)
+            checksum = self.folder.checksum(file.path)
         except FileNotFoundError as error:
             raise StoresDiffer(f"{place} is in the manifest but missing; restore the file") from error
-        if found != file.sha256:
+        if checksum != file.sha256:
             raise StoresDiffer(f"{place} has changed since it was written; restore the file from a backup")
         self._checked.add(file.path)
 

@@ -153,10 +153,10 @@ class LocalFolder:
             return hashlib.file_digest(stream, "sha256").hexdigest()
 
     def fetch(self, path: str) -> Path:
-        found = self._path / path
-        if not found.exists():
-            raise FileNotFoundError(found)
-        return found
+        source = self._path / path
+        if not source.exists():
+            raise FileNotFoundError(source)
+        return source
 
     def drop(self, path: str) -> None:
         pass

@@ -228,8 +228,8 @@ class _Present:
 
     def __init__(self, target: CopyTarget, file: File) -> None:
         fetch = partial(target.session.fetch, target.rows.find_names)
-        found = between(fetch, file.first_id - 1, file.last_id)
-        self._names = {row[0]: tuple(row) for row in found}
+        rows = between(fetch, file.first_id - 1, file.last_id)
+        self._names = {row[0]: tuple(row) for row in rows}
 
     def sift(self, rows: list[MessageRow], result: Restored) -> list[MessageRow]:
         """Return the rows whose IDs are free, and count them and the others."""
@@ -276,9 +276,13 @@ class ArchiveHistory:
     def _files(self, last: int) -> dict[str, _Files]:
         """Return files that may contain wanted messages, by destination."""
         files = defaultdict(list)
-        for file in _files_of((one for one in self._manifests if one.number <= last), self._selection):
-            one = file.first_container == file.last_container
-            for name in [file.first_container] if one else containers(self._archive.check(file)):
+        for file in _files_of(
+            (manifest for manifest in self._manifests if manifest.number <= last), self._selection
+        ):
+            has_one_container = file.first_container == file.last_container
+            for name in (
+                [file.first_container] if has_one_container else containers(self._archive.check(file))
+            ):
                 if self._selection.has_destination(name):
                     files[name].append(file)
         return files
@@ -300,7 +304,7 @@ def _overlapping(files: _Files) -> Iterator[_Files]:
     """Yield groups of files with overlapping IDs, which must be merged, in the order of IDs."""
     group: _Files = []
     last = 0
-    for file in sorted(files, key=lambda one: one.first_id):
+    for file in sorted(files, key=lambda file: file.first_id):
         if group and file.first_id > last:
             yield group
             group = []

@@ -184,7 +184,9 @@ def _batches(
         narrow = _narrowed(stored, archive, window, many, wide, each)
         for some in _grouped(narrow, tasks):
             ranges = _narrowed(stored, archive, window, some, each, each)
-            yield from _grouped((part for one in ranges for part in stored.cut(*one, _TASK_BYTES)), tasks)
+            yield from _grouped(
+                (part for range_ in ranges for part in stored.cut(*range_, _TASK_BYTES)), tasks
+            )
 
 
 def _grouped(ranges: Iterator[tuple[int, int]], count: int) -> Iterator[_Ranges]:
@@ -293,9 +295,9 @@ def _files(spark: SparkSession, archive: Archive, folder: str) -> list[File]:
         for name in archive.folder.names(f"{folder}/{day}") if day.startswith("date=") else ():
             if name.endswith(".parquet") and not name.startswith((".", "_")):
                 path = f"{folder}/{day}/{name}"
-                found = footer(spark, archive.folder.url(path), KEY[:2])
-                ids, containers = (found.bounds[column] for column in KEY[:2])
-                files.append(File(path, found.rows, found.bytes, *ids, *containers, ""))
+                read = footer(spark, archive.folder.url(path), KEY[:2])
+                ids, containers = (read.bounds[column] for column in KEY[:2])
+                files.append(File(path, read.rows, read.bytes, *ids, *containers, ""))
     return files
 
 
@@ -383,8 +385,8 @@ def compare(
             different.count()
             result = ArchiveComparison(**observed.get)
             if on_difference is not None:
-                for found in _differences(different):
-                    on_difference(found)
+                for difference in _differences(different):
+                    on_difference(difference)
         finally:
             different.unpersist()
     return result
@@ -393,8 +395,8 @@ def compare(
 def _digested(frame: DataFrame) -> DataFrame:
     """Return the names, and 128 bits of a hash of the bytes; null if there are none."""
     there = F.col("msg").isNotNull()
-    one, other = F.xxhash64("msg"), F.xxhash64(F.lit(1), F.col("msg"))
-    return frame.select(*KEY, F.when(there, one).alias("one"), F.when(there, other).alias("other"))
+    first, other = F.xxhash64("msg"), F.xxhash64(F.lit(1), F.col("msg"))
+    return frame.select(*KEY, F.when(there, first).alias("one"), F.when(there, other).alias("other"))
 
 
 def _joined(left: DataFrame, right: DataFrame) -> DataFrame:

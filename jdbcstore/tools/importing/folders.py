@@ -76,17 +76,17 @@ class FolderSource(ReplayedRows):
         return self.STORE(path, reading)
 
     def _run(self, progress: Callable[[int], None]) -> None:
-        found = self.find()
-        if not found and self.findings.damages:
+        paths = self.find()
+        if not paths and self.findings.damages:
             raise NothingToImport(str(self.findings.damages[0]))
-        if not found:
+        if not paths:
             raise NothingToImport(
                 f"{self.folder} has no {self.WHAT}, and neither have the folders below it; name the directory"
                 " of the broker's persistenceAdapter, or one above it"
             )
-        self._shares = self._resources.enter_context(SharedLocks(sorted(self.locks(found))))
+        self._shares = self._resources.enter_context(SharedLocks(sorted(self.locks(paths))))
         replay = self.replay
-        self.replay_all(found, Reading(replay, self._files, self.findings, progress))
+        self.replay_all(paths, Reading(replay, self._files, self.findings, progress))
         for store in self.stores:
             store.leave_in_doubt()
         replay.end()
@@ -101,15 +101,15 @@ class FolderSource(ReplayedRows):
                 f" under the same id, or data {self.STORE.FILE}s are missing, or have each other's names"
             )
 
-    def locks(self, found: Iterable[Path]) -> set[Path]:
+    def locks(self, paths: Iterable[Path]) -> set[Path]:
         """Return the lock files of these folders, and of those above that may be a broker's."""
-        folders = {path for folder in found for path in (folder, *folder.parents)}
+        folders = {path for folder in paths for path in (folder, *folder.parents)}
         inside = {path for path in folders if self.folder in (path, *path.parents)}
         return {path / name for path in (*inside, self.folder.absolute().parent) for name in self.LOCKS}
 
-    def replay_all(self, found: Iterable[Path], reading: Reading) -> None:
+    def replay_all(self, paths: Iterable[Path], reading: Reading) -> None:
         """Replay the stores of these folders."""
-        for path in found:
+        for path in paths:
             store = self.open_store(path, reading)
             self.stores.append(store)
             store.run()

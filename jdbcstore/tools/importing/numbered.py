@@ -32,8 +32,8 @@ def numbered_files(folder: Path, name: str) -> list[LogFile]:
     :param name: of a file, with braces in place of its number
     """
     pattern = re.compile(re.escape(name).replace(r"\{\}", "([0-9]{1,9})"))
-    found = ((pattern.fullmatch(path.name), path) for path in folder.iterdir())
-    return sorted(LogFile(int(match[1]), path) for match, path in found if match and path.is_file())
+    names = ((pattern.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted(LogFile(int(match[1]), path) for match, path in names if match and path.is_file())
 
 
 class CommandRecord(NamedTuple):

@@ -47,19 +47,19 @@ def read_fields(data: bytes, span: Span) -> Fields:
 
     :raises MalformedLog: it is none
     """
-    found: Fields = {}
+    fields: Fields = {}
     at, end = span
     while at < end:
         begin = at
         key, at = read_varint(data, at, end)
         kind = key & 7
         if kind == VARINT:
-            found[key], at = read_varint(data, at, end)
+            fields[key], at = read_varint(data, at, end)
         elif kind == BYTES:
             length, at = read_varint(data, at, end)
             if length > end - at:
                 raise MalformedLog(f"a field of {length} bytes does not fit into {end - at}", begin)
-            found[key] = (at, at + length)
+            fields[key] = (at, at + length)
             at += length
         elif kind in (FIXED64, FIXED32):
             at += 8 if kind == FIXED64 else 4
@@ -67,7 +67,7 @@ def read_fields(data: bytes, span: Span) -> Fields:
             raise MalformedLog(f"there is no field of type {kind}", begin)
     if at != end:
         raise MalformedLog("a field ends too late", at)
-    return found
+    return fields
 
 
 class FieldReader:
@@ -93,10 +93,10 @@ class FieldReader:
         return self._fields.get(number << 3 | BYTES)
 
     def needed(self, number: int) -> Span:
-        found = self.span(number)
-        if found is None:
+        span = self.span(number)
+        if span is None:
             raise MalformedLog(f"the field {number} is missing", self._at)
-        return found
+        return span
 
     def binary(self, number: int) -> bytes:
         start, end = self.needed(number)

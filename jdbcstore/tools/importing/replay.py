@@ -172,8 +172,8 @@ class Replay:
 
     def find(self, destination: Destination, name: str) -> BodyPlace | None:
         """Return where a message is that was added; None if it is not there."""
-        found = self._run(sql.FIND_PLACE, (self._home(destination).number, name)).fetchone()
-        return None if found is None else BodyPlace(*found)
+        row = self._run(sql.FIND_PLACE, (self._home(destination).number, name)).fetchone()
+        return None if row is None else BodyPlace(*row)
 
     def remove(self, destination: Destination, name: str) -> None:
         """Remove an acknowledged message; an unknown one has no effect."""
@@ -205,9 +205,9 @@ class Replay:
         :param retroactive: whether the messages that are there are for it, too
         """
         home = self._home(info.destination)
-        found = home.subscriptions.get(key)
-        if found is not None:
-            found.info = info
+        subscription = home.subscriptions.get(key)
+        if subscription is not None:
+            subscription.info = info
             return
         self._subscriptions += 1
         since = 1 if retroactive else self._next
@@ -239,11 +239,11 @@ class Replay:
         if subscription is None:
             self.unknown.add((destination, key))
             return
-        found = self._run(sql.FIND_NAMED, (home.number, name)).fetchone()
-        if found is None:
+        row = self._run(sql.FIND_NAMED, (home.number, name)).fetchone()
+        if row is None:
             self._run(sql.NOTE_GONE, (home.number, name))
             return
-        id_, waiting = found
+        id_, waiting = row
         if id_ < subscription.since:
             return
         if not self._run(sql.ADD_ACKNOWLEDGED, (id_, subscription.number, None)).rowcount:
@@ -281,9 +281,9 @@ class Replay:
             self._run(sql.FLAG_NAMED, (number, home.number, name))
             return
         subscription = home.subscriptions.get(key)
-        found = self._run(sql.FIND_NAMED, (home.number, name)).fetchone()
-        if subscription is not None and found is not None and found[0] >= subscription.since:
-            self._run(sql.ADD_ACKNOWLEDGED, (found[0], subscription.number, number))
+        row = self._run(sql.FIND_NAMED, (home.number, name)).fetchone()
+        if subscription is not None and row is not None and row[0] >= subscription.since:
+            self._run(sql.ADD_ACKNOWLEDGED, (row[0], subscription.number, number))
 
     # Scheduled messages
 
@@ -313,11 +313,11 @@ class Replay:
 
     def counts(self) -> list[Count]:
         """Return what each destination has that has messages or subscriptions, by name."""
-        found = {number: (count, size, doubt) for number, count, size, doubt in self._run(sql.COUNT_HERE)}
+        by_number = {number: (count, size, doubt) for number, count, size, doubt in self._run(sql.COUNT_HERE)}
         counts = []
         for home in self._numbered:
-            if home.number in found or home.subscriptions:
-                messages, size, in_doubt = found.get(home.number, (0, 0, 0))
+            if home.number in by_number or home.subscriptions:
+                messages, size, in_doubt = by_number.get(home.number, (0, 0, 0))
                 counts.append(Count(home.destination, messages, size, in_doubt, len(home.subscriptions)))
         return sorted(counts, key=lambda count: str(count.destination))
 

@@ -118,9 +118,12 @@ class ReplayedRows:
         if left.due is not None:
             return self._job(left, message)
         producer, sequence = name_columns(left.name)
-        found = message.message_id
-        if found is None or (str(found.producer_id), found.producer_sequence) != (producer, sequence):
-            raise CorruptMessage(f"there is the message {found} in its place")
+        message_id = message.message_id
+        if message_id is None or (str(message_id.producer_id), message_id.producer_sequence) != (
+            producer,
+            sequence,
+        ):
+            raise CorruptMessage(f"there is the message {message_id} in its place")
         xid = None
         if left.xid is not None:
             xid = encode_flag(ADDED if left.is_added else ACKNOWLEDGED, left.xid)
@@ -181,13 +184,13 @@ class ReplayedRows:
 
     def subscriptions_ahead(self) -> set[Key]:
         """Return the subscriptions with acknowledgements ahead of their marks."""
-        found = set()
+        keys = set()
         for topic, subscriptions in self.replay.topics().items():
             for subscription in subscriptions:
                 key = _key(topic, subscription.info)
                 if next(self.ahead(key), None) is not None:
-                    found.add(key)
-        return found
+                    keys.add(key)
+        return keys
 
     def ahead(self, key: Key) -> Iterator[AheadRow]:
         """Yield the acknowledgements ahead of the mark of a subscription, ordered by ID."""

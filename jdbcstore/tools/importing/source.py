@@ -67,14 +67,14 @@ class Findings:
 
         :param content: returns its bytes, if ``file`` is not a file
         """
-        found = SourceDamage(str(file), offset, length, reason)
-        if found in self._reported:
+        damage = SourceDamage(str(file), offset, length, reason)
+        if damage in self._reported:
             return
         if len(self.damages) >= _MOST:
             self.more_damages += 1
             return
-        self.damages.append(found)
-        self._reported.add(found)
+        self.damages.append(damage)
+        self._reported.add(damage)
         if self.kept is not None and length:
             with suppress(OSError):  # it is damaged
                 if content is not None:
@@ -208,10 +208,10 @@ class BodyFiles:
                 os.close(self._open.pop(next(iter(self._open))))
             descriptor = os.open(self.paths[file], os.O_RDONLY | os.O_CLOEXEC)
         self._open[file] = descriptor
-        found = os.pread(descriptor, size, at)
-        while 0 < len(found) < size and (more := os.pread(descriptor, size - len(found), at + len(found))):
-            found += more
-        return found
+        data = os.pread(descriptor, size, at)
+        while 0 < len(data) < size and (more := os.pread(descriptor, size - len(data), at + len(data))):
+            data += more
+        return data
 
     def close(self) -> None:
         while self._open:

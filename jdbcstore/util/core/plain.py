@@ -45,31 +45,31 @@ def places(_cls: type, names: Sequence[str]) -> Places:
     return names, attrgetter(*names)
 
 
-def sample(one: object, places: Places) -> Any:
+def sample(target: object, places: Places) -> Any:
     """Return what :func:`same` compares with: the values that an object has in these slots, and keeps."""
-    return places[1](one)
+    return places[1](target)
 
 
-def same(one: object, sample: Any, places: Places) -> bool:
+def same(target: object, sample: Any, places: Places) -> bool:
     """Return whether an object has the same values in these slots as that of the sample; false also where C
     finds that they are not the same objects."""
-    return bool(places[1](one) == sample)
+    return bool(places[1](target) == sample)
 
 
-def put(one: object, places: Places, index: int, value: object) -> None:
+def put(target: object, places: Places, index: int, value: object) -> None:
     """Set a slot of an object that is not shared yet."""
-    _set(one, places[0][index], value)
+    _set(target, places[0][index], value)
 
 
-def copy(one: object, other: object, places: Places) -> None:
+def copy(target: object, other: object, places: Places) -> None:
     """Set all of these slots as the other one has them."""
     for name in places[0]:
-        _set(one, name, getattr(other, name))
+        _set(target, name, getattr(other, name))
 
 
-def read(one: object, places: Places) -> Any:
+def read(target: object, places: Places) -> Any:
     """Return the values of these slots, of which there are several."""
-    return places[1](one)
+    return places[1](target)
 
 
 def new(cls: type[T], places: Places, values: tuple[Any, ...]) -> T:  # noqa: ARG001

@@ -106,12 +106,12 @@ class JdbcConnection:
     def take(self, operation: str) -> Any:
         """Return a prepared statement, for one cursor until it is returned by :meth:`give`."""
         # A statement keeps its row limit, and so is cached under its whole text.
-        found = self._prepared.pop(operation, None)
-        if found is None:
-            found = self.java.prepareStatement(MAX_ROWS.sub("", operation))
+        statement = self._prepared.pop(operation, None)
+        if statement is None:
+            statement = self.java.prepareStatement(MAX_ROWS.sub("", operation))
             if self._query_timeout:
-                found.setQueryTimeout(self._query_timeout)
-        return found
+                statement.setQueryTimeout(self._query_timeout)
+        return statement
 
     def describe(self, operation: str) -> int | None:
         """Have the driver prepare a statement; the number of its columns, None if it does not know."""
@@ -254,8 +254,8 @@ def _bind(statement: Any, parameters: Sequence[Any]) -> None:
 
 def _value(rows: Any, index: int, type_: int) -> Any:
     if type_ in _BINARY:
-        found = rows.getBytes(index)
-        return None if found is None else bytes(found)
+        data = rows.getBytes(index)
+        return None if data is None else bytes(data)
     if type_ in _WHOLE:
         number = int(rows.getLong(index))
         return None if number == 0 and rows.wasNull() else number
@@ -276,10 +276,10 @@ def _number(text: str) -> int | float:
 
 def states(error: BaseException) -> list[tuple[str, int]]:
     """SQLSTATE and vendor's number of an error and of those chained to it: a batch hides its cause."""
-    found = []
+    states = []
     exception: Any = error
     if isinstance(error, JClass("java.sql.SQLException")):
         while exception is not None:
-            found.append((str(exception.getSQLState() or ""), int(exception.getErrorCode())))
+            states.append((str(exception.getSQLState() or ""), int(exception.getErrorCode())))
             exception = exception.getNextException()
-    return found
+    return states

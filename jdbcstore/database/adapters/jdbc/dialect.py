@@ -185,8 +185,8 @@ class Metadata:
 
     def table_names(self) -> list[Any]:
         types = ["TABLE", "BASE TABLE"]
-        found = _read(lambda: self._data.getTables(self._catalog(), self.schema(), "%", types))
-        return [row["TABLE_NAME"] for row in found]
+        tables = _read(lambda: self._data.getTables(self._catalog(), self.schema(), "%", types))
+        return [row["TABLE_NAME"] for row in tables]
 
     def find(self, name: str) -> str | None:
         """Return the table's name in the database; None if it does not exist."""
@@ -194,16 +194,16 @@ class Metadata:
         return name if name in names else next((n for n in names if n.lower() == name.lower()), None)
 
     def _table(self, name: str) -> str:
-        found = self.find(name)
-        if found is None:
+        table = self.find(name)
+        if table is None:
             raise NoSuchTableError(name)
-        return found
+        return table
 
     def columns(self, name: str) -> list[dict[str, Any]]:
         table = self._table(name)
         pattern = self._pattern(table)
-        found = _read(lambda: self._data.getColumns(self._catalog(), self.schema(), pattern, "%"))
-        return [row for row in found if row["TABLE_NAME"] == table]
+        rows = _read(lambda: self._data.getColumns(self._catalog(), self.schema(), pattern, "%"))
+        return [row for row in rows if row["TABLE_NAME"] == table]
 
     def primary_key(self, name: str) -> tuple[str | None, list[str]]:
         """Return the key's name, and its columns in order."""
@@ -215,8 +215,10 @@ class Metadata:
     def indexes(self, name: str) -> dict[str, tuple[bool, list[str]]]:
         """Name -> whether it is unique, and its columns in order."""
         table = self._table(name)
-        found = _read(lambda: self._data.getIndexInfo(self._catalog(), self.schema(), table, False, True))
-        rows = [row for row in found if row["INDEX_NAME"] is not None]
+        index_rows = _read(
+            lambda: self._data.getIndexInfo(self._catalog(), self.schema(), table, False, True)
+        )
+        rows = [row for row in index_rows if row["INDEX_NAME"] is not None]
         rows.sort(key=lambda row: int(row["ORDINAL_POSITION"]))
         indexes: dict[str, tuple[bool, list[str]]] = {}
         for row in rows:

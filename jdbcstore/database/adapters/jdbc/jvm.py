@@ -102,10 +102,10 @@ def _load(paths: tuple[Path, ...]) -> list[Any]:
 
 def _paths(jars: Iterable[str]) -> tuple[Path, ...]:
     """Return the user's jar files, and the vendor's in Debian's directory."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for text in (os.environ.get(JARS, ""), os.environ.get("CLASSPATH", "")):
         for part in filter(None, text.split(os.pathsep)):
             path = Path(part)
-            found += sorted(path.glob("*.jar")) if path.is_dir() else [path]
-    found += [_SHARED / name for name in jars if (_SHARED / name).exists()]
-    return tuple(found)
+            paths += sorted(path.glob("*.jar")) if path.is_dir() else [path]
+    paths += [_SHARED / name for name in jars if (_SHARED / name).exists()]
+    return tuple(paths)

@@ -52,7 +52,7 @@ class AuditedCommitter(Committer):
         fresh = [self._fresh(unit.adds, names) for unit in units]
         pairs = [*zip(units, fresh, strict=True)]
         written = self._commit(
-            names, lambda: super(AuditedCommitter, self).write([_only(*one) for one in pairs])
+            names, lambda: super(AuditedCommitter, self).write([_only(*pair) for pair in pairs])
         )
         return [
             with_duplicates(unit.adds, new, references)

@@ -342,9 +342,9 @@ class _Attempts:
                 if self._fence is not None and self._begun is None:
                     self._fence.check()
                 if find is not None and (self._doubtful or (self._taken and self._sends > 1)):
-                    found = find(work)
-                    if found is not None:
-                        return found
+                    result = find(work)
+                    if result is not None:
+                        return result
                 if self._doubt is None:
                     return attempt(work)
             except LockLost as error:
@@ -366,8 +366,8 @@ class _Attempts:
             raise error
         if error.refused and find is not None:
             with contextlib.suppress(StoreError, _NotConnected, *self._session.failures):
-                if (found := find(work)) is not None:
-                    return found
+                if (result := find(work)) is not None:
+                    return result
         raise LockLost(str(error), in_doubt=True) from error
 
     def _recover(self, error: Exception, *, leaves_proof: bool) -> None:

@@ -81,7 +81,7 @@ class Branch:
     """Subscription -> text -> how many messages are acknowledged for it."""
 
     def texts(self, tag: bytes) -> list[str]:
-        return [text for found, text in self.messages if found == tag]
+        return [text for message_tag, text in self.messages if message_tag == tag]
 
     def writes(self) -> Iterator[PreparedWrites]:
         """Yield the messages and acknowledgements of this transaction, by destination and subscription."""
@@ -110,41 +110,41 @@ class PreparedBranches:
 
 def find_prepared(session: DatabaseSession, fetch: Fetch) -> PreparedBranches:
     """Return every prepared transaction, read by ``fetch``."""
-    found, sql = PreparedBranches(), session.of(XaStatements)
+    branches, sql = PreparedBranches(), session.of(XaStatements)
     for text, container, count in fetch(sql.find_flags):
         flag = _read(text)
         if flag is not None and flag.tag in (ADDED, ACKNOWLEDGED):
-            of_text = found.branch(flag).messages.setdefault((flag.tag, text), {})
+            of_text = branches.branch(flag).messages.setdefault((flag.tag, text), {})
             of_text[container] = count
     for container, client_id, name, priority, last_acked, text in fetch(sql.find_acks_pending_outcome):
         flag = _read(text)
         if flag is not None:
             mark = Mark((container, client_id, name), priority, last_acked or 0, text, flag)
-            found.branch(flag).marks.append(mark)
-    _find_acknowledged(session, fetch, found)
-    return found
+            branches.branch(flag).marks.append(mark)
+    _find_acknowledged(session, fetch, branches)
+    return branches
 
 
-def _find_acknowledged(session: DatabaseSession, fetch: Fetch, found: PreparedBranches) -> None:
+def _find_acknowledged(session: DatabaseSession, fetch: Fetch, branches: PreparedBranches) -> None:
     sql = session.of(XaStatements)
-    marks = [mark for branch in found.branches.values() for mark in branch.marks]
+    marks = [mark for branch in branches.branches.values() for mark in branch.marks]
     said = {(mark.subscription, mark.text) for mark in marks}
     known = set()
     rows = fetch(sql.find_prepared_flags) if session.has_own_tables else ()
     for container, client_id, name, text, count in rows:
         flag, subscription = _read(text), (container, client_id, name)
         if flag is not None and (flag.tag == OURS_ALONE or (subscription, text) in said):
-            found.branch(flag).acknowledged.setdefault(subscription, {})[text] = count
+            branches.branch(flag).acknowledged.setdefault(subscription, {})[text] = count
             known.add((subscription, text))
         elif flag is not None:
-            found.decided.append((subscription, text))
+            branches.decided.append((subscription, text))
     for mark in marks:
         if (mark.subscription, mark.text) not in known:
             lanes = len(fetch(session.statements.find_durable_sub, **columns_of(mark.subscription)))
             query = sql.count_between if lanes == 1 else sql.count_between_in_lane
-            texts = found.branch(mark.flag).acknowledged.setdefault(mark.subscription, {})
+            texts = branches.branch(mark.flag).acknowledged.setdefault(mark.subscription, {})
             texts[mark.text] = texts.get(mark.text, 0) + fetch(query, **mark.pending(lanes))[0][0]
-            found.unknown.append((mark, lanes))
+            branches.unknown.append((mark, lanes))
 
 
 def columns_of(subscription: Subscription) -> dict[str, str]:
@@ -164,17 +164,17 @@ def take_over(session: DatabaseSession, writer: UnitWriter) -> None:
     ActiveMQ stores how far a transaction acknowledges in the row of the subscription. Messages up to
     there are prepared and not delivered, except those that it has decided meanwhile.
     """
-    found = find_prepared(session, session.fetch)
-    if found.decided or found.unknown:
+    branches = find_prepared(session, session.fetch)
+    if branches.decided or branches.unknown:
         writer.call(lambda connection: _reconcile(session, connection))
 
 
 def _reconcile(session: DatabaseSession, connection: Connection) -> None:
     sql = session.of(XaStatements)
-    found = find_prepared(session, connection.fetch)
-    for subscription, text in found.decided:
+    branches = find_prepared(session, connection.fetch)
+    for subscription, text in branches.decided:
         connection.execute(sql.remove_prepared, **columns_of(subscription), xid_=text)
-    for mark, lanes in found.unknown:
+    for mark, lanes in branches.unknown:
         note = sql.add_prepared_between if lanes == 1 else sql.add_prepared_between_in_lane
         connection.execute(note, **mark.pending(lanes), xid_=mark.text)
 
@@ -296,10 +296,10 @@ class _Outcome:
 
     def _find(self, connection: Connection) -> None:
         xid = self._branch.xid
-        found = find_prepared(self._session, connection.fetch).branches.get(xid)
-        if found is None and not self._tried:
+        branch = find_prepared(self._session, connection.fetch).branches.get(xid)
+        if branch is None and not self._tried:
             raise not_prepared(xid)
-        self._branch = found or Branch(xid)
+        self._branch = branch or Branch(xid)
 
     def _flagged(self, connection: Connection, tag: bytes) -> list[Row]:
         """ID, MSGID_PROD, MSGID_SEQ and CONTAINER of the messages with this tag, in their order."""
@@ -346,8 +346,8 @@ class Commit(_Outcome):
         sql, sub = self._sql, columns_of(subscription)
         messages: list[tuple[int, int]] = []
         for text in texts:
-            found = connection.fetch(sql.find_prepared, **sub, xid_=text)
-            messages += [(id_, priority or 0) for id_, priority in found]
+            rows = connection.fetch(sql.find_prepared, **sub, xid_=text)
+            messages += [(id_, priority or 0) for id_, priority in rows]
             connection.execute(sql.acknowledge_prepared, **sub, xid_=text)
         plan = AcknowledgementPlan()
         # After an unsubscribe there is nothing to acknowledge.

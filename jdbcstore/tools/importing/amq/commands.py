@@ -107,17 +107,17 @@ def _read_queue_ack(reader: Reader) -> AckedMessage:
 
 
 def _destination(reader: Reader) -> Destination:
-    found = reader.nested(Destination)
-    if found is None:
+    destination = reader.nested(Destination)
+    if destination is None:
         raise MalformedLog("an acknowledgement has no destination", reader.at)
-    return found
+    return destination
 
 
 def _id(reader: Reader) -> str:
-    found = reader.nested(MessageId)
-    if found is None:
+    id_ = reader.nested(MessageId)
+    if id_ is None:
         raise MalformedLog("an acknowledgement has no message", reader.at)
-    return name_of(found)
+    return name_of(id_)
 
 
 def key_of(client_id: str, name: str) -> str:

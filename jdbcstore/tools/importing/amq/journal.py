@@ -35,9 +35,9 @@ class DataFileReader(FileReader):
     def _records(self, file: BinaryIO) -> Iterator[CommandRecord]:
         at, size = 0, self._size
         while at < size:
-            found = self._record(file, at)
-            if found is not None:
-                kind, record = found
+            framed = self._record(file, at)
+            if framed is not None:
+                kind, record = framed
                 if kind == _COMMAND:
                     self.checksum = zlib.crc32(record.content, self.checksum)
                     yield record
@@ -68,9 +68,9 @@ class DataFileReader(FileReader):
         while at < self._size:
             file.seek(at)
             chunk = file.read(_CHUNK)
-            found = -1
-            while (found := chunk.find(_BEGIN, found + 1)) >= 0:
-                begin = at + found - 5
+            offset = -1
+            while (offset := chunk.find(_BEGIN, offset + 1)) >= 0:
+                begin = at + offset - 5
                 if begin >= 0 and self._record(file, begin) is not None:
                     return begin
             if len(chunk) < _CHUNK:

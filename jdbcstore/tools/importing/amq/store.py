@@ -98,8 +98,8 @@ class AmqStore(NumberedStore):
     def _unsubscribe(self, known: KnownSubscriptions) -> None:
         """Remove the subscriptions that were deleted."""
         for topic, subscriptions in self.replay.topics().items():
-            for one in subscriptions:
-                key = key_of(one.info.client_id, one.info.subscription_name)
+            for subscription in subscriptions:
+                key = key_of(subscription.info.client_id, subscription.info.subscription_name)
                 if key in known.gone:
                     self.replay.unsubscribe(topic, key)
         for topic, key in [*self.replay.unknown]:

@@ -56,10 +56,10 @@ def read_subscriptions(folder: Path) -> KnownSubscriptions | None:
                 continue
             if not _is_whole(content, offset, size):
                 return None
-            found = _subscription(content, offset, size)
-            if found is not None:
-                present[found.key] = found
-    gone = {found.key for content in values.values() for found in _all(content)} - set(present)
+            subscription = _subscription(content, offset, size)
+            if subscription is not None:
+                present[subscription.key] = subscription
+    gone = {subscription.key for content in values.values() for subscription in _all(content)} - set(present)
     return KnownSubscriptions(present, gone)
 
 
@@ -81,13 +81,13 @@ def _subscription(content: bytes, offset: int, size: int) -> Subscribed | None:
 
 
 def _all(content: bytes) -> list[Subscribed]:
-    found, at = [], 0
+    subscriptions, at = [], 0
     while at + _VALUE.size <= len(content):
         kind, size = _VALUE.unpack_from(content, at)
         if kind != 1 or size < 0:
             break
-        one = _subscription(content, at, size)
-        if one is not None:
-            found.append(one)
+        subscription = _subscription(content, at, size)
+        if subscription is not None:
+            subscriptions.append(subscription)
         at += _VALUE.size + size
-    return found
+    return subscriptions

@@ -239,20 +239,20 @@ def _message(
 
 
 def _all_properties(sections: _Sections, extra: Mapping[str, Value]) -> dict[str, Value]:
-    found = {str(name): _plain(value) for name, value in sections.application.items()}
+    properties = {str(name): _plain(value) for name, value in sections.application.items()}
     for name, value in sections.annotations.items():
         if not str(name).startswith(_OF_BROKERS):
-            found[f"{_ANNOTATION}{name}"] = _plain(value)
+            properties[f"{_ANNOTATION}{name}"] = _plain(value)
     for name, value in sections.footer.items():
-        found[f"{_FOOT}{name}"] = _plain(value)
+        properties[f"{_FOOT}{name}"] = _plain(value)
     content_type, encoding = sections.property(6), sections.property(7)
     if content_type is not None and content_type not in (_OCTETS, _SERIALISED):
-        found["JMS_AMQP_ContentType"] = str(content_type)
+        properties["JMS_AMQP_ContentType"] = str(content_type)
     if encoding is not None:
-        found["JMS_AMQP_ContentEncoding"] = str(encoding)
+        properties["JMS_AMQP_ContentEncoding"] = str(encoding)
     if sections.property(_LAST) is not None:
-        found["JMS_AMQP_ReplyToGroupID"] = str(sections.property(_LAST))
-    return {**found, **own_properties(extra, is_frame=False)}
+        properties["JMS_AMQP_ReplyToGroupID"] = str(sections.property(_LAST))
+    return {**properties, **own_properties(extra, is_frame=False)}
 
 
 def _body(sections: _Sections) -> tuple[BodyType, Any]:

@@ -99,11 +99,11 @@ class Buffer:
         count = self.integer()
         if not 0 <= count <= self.left:
             raise CorruptMessage(f"it says that it has {count} properties")
-        found: dict[str, Value] = {}
+        properties: dict[str, Value] = {}
         for _ in range(count):
             name = self.simple_string()
-            found[name] = self.value(Buffer.simple_string)
-        return found
+            properties[name] = self.value(Buffer.simple_string)
+        return properties
 
     def value(self, string: Callable[[Buffer], str | None]) -> Value:
         """Return a value, whose type comes before it.
@@ -117,10 +117,10 @@ class Buffer:
         if read is None:
             raise CorruptMessage(f"{kind} is not a type of a value")
         try:
-            found: Value = read(self)
+            result: Value = read(self)
         except InvalidMessage as error:
             raise CorruptMessage(str(error)) from error
-        return found
+        return result
 
 
 _STRING = 10

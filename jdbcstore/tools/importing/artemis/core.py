@@ -155,17 +155,17 @@ def _message(headers: _Headers, body: bytes, envelope: Envelope) -> Message:
 
 def own_properties(properties: Mapping[str, Value], *, is_frame: bool) -> dict[str, Value]:
     """Return the properties set by a client, and the origin of a dead letter."""
-    found = {
+    own = {
         name: value
         for name, value in properties.items()
         if name not in _DROPPED and not _is_openwire(name) and not name.startswith(_ROUTE)
     }
-    if is_frame and "destination" in found:
+    if is_frame and "destination" in own:
         for name in _OF_FRAMES:
-            found.pop(name, None)
+            own.pop(name, None)
     if isinstance(content_type := properties.get(_CONTENT_TYPE), str):
-        found["content-type"] = content_type
-    return found
+        own["content-type"] = content_type
+    return own
 
 
 def _is_openwire(name: str) -> bool:

@@ -52,9 +52,9 @@ class ArtemisFiles:
         self._files = BodyFiles()
         self._resources = ExitStack()
         journals, bindings = _folders(folder, ".amq"), _folders(folder, ".bindings")
-        for kind, found in (("journal, files *.amq", journals), ("bindings, files *.bindings", bindings)):
-            if len(found) != 1:
-                many = "no" if not found else f"{len(found)} folders with a"
+        for kind, folders in (("journal, files *.amq", journals), ("bindings, files *.bindings", bindings)):
+            if len(folders) != 1:
+                many = "no" if not folders else f"{len(folders)} folders with a"
                 raise NothingToImport(
                     f"{folder} has {many} {kind}; name the data folder of one Artemis, in which all of its"
                     " files are, as journal-directory and bindings-directory of broker.xml tell"
@@ -109,10 +109,10 @@ class ArtemisFiles:
     def pages(self) -> Iterator[PagedRecord]:
         """Yield the messages in pages, in their order."""
         for folder in self._pages:
-            found = [
+            files = [
                 (int(name[1]), path) for path in folder.iterdir() if (name := PAGE_NAME.fullmatch(path.name))
             ]
-            for page, path in sorted(found):
+            for page, path in sorted(files):
                 yield from self._page(page, path)
 
     def _page(self, page: int, path: Path) -> Iterator[PagedRecord]:
@@ -233,12 +233,12 @@ def has_journal(folder: Path) -> bool:
 
 def _folders(folder: Path, extension: str) -> list[Path]:
     """Return the folders with files of this kind, by name."""
-    found = []
+    folders = []
     for path, names, files in os.walk(folder):
         names.sort()
         if any(name.endswith(extension) for name in files):
-            found.append(Path(path))
-    return found
+            folders.append(Path(path))
+    return folders
 
 
 def _node(path: Path) -> str:

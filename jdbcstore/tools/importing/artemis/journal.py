@@ -86,7 +86,7 @@ def journal_files(folder: Path, extension: str, on_damage: Callable[[Path, str],
             f"the broker was stopped while it compacted the journal in {folder}: start it once, stop it when"
             " it serves, and import again; nothing was changed"
         )
-    found = []
+    files = []
     for path in sorted(folder.glob(f"*.{extension}")):
         with path.open("rb") as file:
             head = file.read(_HEADER.size)
@@ -97,8 +97,8 @@ def journal_files(folder: Path, extension: str, on_damage: Callable[[Path, str],
         if version not in _VERSIONS:
             on_damage(path, f"its header has the version {version}, which is not one of 1 and 2")
             continue
-        found.append(LogFile(number, path))
-    return sorted(found)
+        files.append(LogFile(number, path))
+    return sorted(files)
 
 
 class JournalReader:
@@ -157,8 +157,8 @@ class JournalReader:
 
 def _is_stale(data: mmap.mmap, at: int, heads: dict[int, Struct]) -> bool:
     """Return whether there is a record of an earlier use of the file."""
-    for found in _STALE.finditer(data, at):
-        if _read(data, found.start(), data[found.start() + 1 : found.start() + 5], heads) is not None:
+    for match in _STALE.finditer(data, at):
+        if _read(data, match.start(), data[match.start() + 1 : match.start() + 5], heads) is not None:
             return True
     return False
 

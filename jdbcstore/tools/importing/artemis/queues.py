@@ -101,10 +101,10 @@ def _pattern(address: str) -> str:
 
 def subscription_of(name: str) -> tuple[str, str] | None:
     """Return client id and name of a durable subscription, from its queue's name; None if it has none."""
-    found = _SEPARATOR.search(name)
-    if found is None:
+    match = _SEPARATOR.search(name)
+    if match is None:
         return None
-    client_id, subscription = name[: found.start(1)], name[found.end(1) :]
+    client_id, subscription = name[: match.start(1)], name[match.end(1) :]
     if not client_id or not subscription:
         return None
     return _unescaped(client_id), _unescaped(subscription)
@@ -128,5 +128,5 @@ def jms_selector(selector: str | None) -> tuple[str | None, str]:
         if at % 2:
             parts[at] = _MODES.get(part, part) if has_mode else part
         else:
-            parts[at] = _NAME.sub(lambda found: _NAMES[found[1]], part)
+            parts[at] = _NAME.sub(lambda match: _NAMES[match[1]], part)
     return "".join(parts).strip() or None, note

@@ -113,9 +113,9 @@ class ArtemisSource(ReplayedRows):
         self.findings.damage(self._storage.name(file), offset, size, reason)
 
     def on_damage(self, place: BodyPlace, reason: str) -> None:
-        found = self._state.find(place.at)
-        name = self._storage.name(found.place.file)
-        self.findings.damage(name, *found.place[1:], reason, lambda: self._raw(found))
+        entry = self._state.find(place.at)
+        name = self._storage.name(entry.place.file)
+        self.findings.damage(name, *entry.place[1:], reason, lambda: self._raw(entry))
 
     # Reading
 
@@ -261,18 +261,18 @@ class ArtemisSource(ReplayedRows):
         self._leave_out(reference, of)
 
     def _leave_out(self, reference: Reference, of: str) -> None:
-        found = self._state.find(reference.seq)
-        name = self._storage.name(found.place.file)
-        raw = partial(self._raw, found)
-        self.findings.leave_out(name, found.place.at, raw, "it has no counterpart", of)
+        entry = self._state.find(reference.seq)
+        name = self._storage.name(entry.place.file)
+        raw = partial(self._raw, entry)
+        self.findings.leave_out(name, entry.place.at, raw, "it has no counterpart", of)
 
-    def _raw(self, found: Found) -> bytes:
+    def _raw(self, entry: Found) -> bytes:
         """Return a message's record, and behind it the body of a large one."""
-        record = self._storage.read(found.id, found.place)
-        if found.content != records.LARGE:
+        record = self._storage.read(entry.id, entry.place)
+        if entry.content != records.LARGE:
             return record
         try:
-            return record + self._storage.large_body(found.id)
+            return record + self._storage.large_body(entry.id)
         except CorruptMessage:
             return record
 
@@ -333,21 +333,21 @@ class ArtemisSource(ReplayedRows):
 
     def read(self, place: BodyPlace) -> bytes:
         """Return a message in OpenWire, from its record."""
-        found = self._state.find(place.at)
-        target = self._targets[found.queue]
+        entry = self._state.find(place.at)
+        target = self._targets[entry.queue]
         destination = target.destination
-        if destination.is_topic and found.address is not None:
-            destination = Destination(DestinationKind.TOPIC, found.address)
-        message_id = self._message_id(found.id)
+        if destination.is_topic and entry.address is not None:
+            destination = Destination(DestinationKind.TOPIC, entry.address)
+        message_id = self._message_id(entry.id)
         message = self._message(
-            found.content,
-            self._storage.read(found.id, found.place),
+            entry.content,
+            self._storage.read(entry.id, entry.place),
             Envelope(
-                found.id,
+                entry.id,
                 destination,
                 message_id,
-                found.deliveries,
-                partial(self._storage.large_body, found.id),
+                entry.deliveries,
+                partial(self._storage.large_body, entry.id),
             ),
         )
         blob, _ = openwire.encode_for_store(

@@ -198,10 +198,10 @@ class LiveState:
             return True
         if self._run(sql.REMOVE_PAGED, (id_,)).rowcount:
             return True
-        found = [number for number, (record, _) in self._page_transactions.items() if record == id_]
-        for number in found:
+        transactions = [number for number, (record, _) in self._page_transactions.items() if record == id_]
+        for number in transactions:
             del self._page_transactions[number]
-        return bool(found)
+        return bool(transactions)
 
     # Outcomes
 

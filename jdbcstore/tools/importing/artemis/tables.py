@@ -109,8 +109,8 @@ class ArtemisTables:
         """Yield numbers in the names of files, and where each file is."""
         for name in self._objects:
             for id_, file in self._tables.fetch(sql.find_files(name), extension=extension):
-                if found := pattern.fullmatch(file):
-                    yield int(found[1]), (name, id_)
+                if match := pattern.fullmatch(file):
+                    yield int(match[1]), (name, id_)
 
     def bindings(self) -> Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]:
         """Yield the records of the journal of the queues."""
@@ -136,8 +136,8 @@ class ArtemisTables:
 
     def pages(self) -> Iterator[PagedRecord]:
         """Yield the messages in pages, in their order."""
-        found = [(where[0], page, where) for page, where in self._named("page", PAGE_NAME)]
-        for table, page, where in sorted(found):
+        pages = [(where[0], page, where) for page, where in self._named("page", PAGE_NAME)]
+        for table, page, where in sorted(pages):
             number = len(self._names)
             self._names.append(f"{table} {page:09}.page")
             self._pages[number] = where

@@ -66,10 +66,10 @@ class _Reader(FieldReader):
         return XATransactionId(java_int(xa.number(1)), xa.binary(3), xa.binary(2))
 
     def ended(self, outcome: Outcome) -> Ended:
-        found = self.transaction(1)
-        if found is None:
+        xid = self.transaction(1)
+        if xid is None:
             raise MalformedLog("the transaction is missing", self._at)
-        return Ended(found, outcome)
+        return Ended(xid, outcome)
 
 
 _destinations: dict[tuple[int, str], Destination] = {}
@@ -77,12 +77,12 @@ _MOST = 4096
 
 
 def _destination(kind: int, name: str) -> Destination:
-    found = _destinations.get((kind, name))
-    if found is None:
+    destination = _destinations.get((kind, name))
+    if destination is None:
         if len(_destinations) >= _MOST:
             _destinations.clear()
-        found = _destinations[kind, name] = Destination(_KINDS[kind], name)
-    return found
+        destination = _destinations[kind, name] = Destination(_KINDS[kind], name)
+    return destination
 
 
 def read_command(data: bytes) -> Command | Rewritten | None:

@@ -49,7 +49,7 @@ def _first_page(path: Path) -> bytes:
 
 
 def _locations(page: bytes, at: int, most: int) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    locations: list[tuple[int, int]] = []
     for _ in range(most):
         is_there = page[at]
         at += 1
@@ -58,5 +58,5 @@ def _locations(page: bytes, at: int, most: int) -> list[tuple[int, int]]:
             at += _LOCATION.size
             if is_there != 1 or not (0 < log < _MOST and offset >= 0):
                 return []
-            found.append((log, offset))
-    return found
+            locations.append((log, offset))
+    return locations

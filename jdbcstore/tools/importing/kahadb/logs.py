@@ -75,12 +75,12 @@ class LogReader(FileReader):
                         at += _HEAD.size + length
                         is_intact = True
                         continue
-                found = self._mended(file, at, length, checksum)
-                if isinstance(found, LogBatch):
-                    yield found
-                    at = found.offset + len(found.records)
+                batch = self._mended(file, at, length, checksum)
+                if isinstance(batch, LogBatch):
+                    yield batch
+                    at = batch.offset + len(batch.records)
                 else:
-                    at = found
+                    at = batch
             elif not head[:5].strip(b"\0"):
                 at = self._after_zeros(file, at)
             else:
@@ -128,15 +128,15 @@ class LogReader(FileReader):
 
         One that is followed by neither another nor the end may be part of a message that contains a log.
         """
-        while (found := self._find(file, at)) < self._size:
-            file.seek(found)
+        while (place := self._find(file, at)) < self._size:
+            file.seek(place)
             head = file.read(_HEAD.size)
             if len(head) == _HEAD.size:
                 length = _HEAD.unpack(head)[1]
-                if length > 0 and self._ends(file, found + _HEAD.size + length):
-                    return found
-            at = found + 1
-        return found
+                if length > 0 and self._ends(file, place + _HEAD.size + length):
+                    return place
+            at = place + 1
+        return place
 
     def _find(self, file: BinaryIO, at: int) -> int:
         """Return where the bytes are next with which a batch begins, or else the size of the file."""
@@ -144,9 +144,9 @@ class LogReader(FileReader):
         before = b""
         for chunk in chunks(file):
             window = before + chunk
-            found = window.find(BEGIN)
-            if found >= 0:
-                return at - len(before) + found
+            index = window.find(BEGIN)
+            if index >= 0:
+                return at - len(before) + index
             before = window[-len(BEGIN) + 1 :]
             at += len(chunk)
         return self._size

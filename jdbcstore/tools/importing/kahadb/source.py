@@ -45,18 +45,18 @@ class KahaDbSource(FolderSource):
             self.findings.damage(path / "db-1.log", 0, 0, "there is an index, and no data log")
         return False
 
-    def replay_all(self, found: Iterable[Path], reading: Reading) -> None:
+    def replay_all(self, paths: Iterable[Path], reading: Reading) -> None:
         """Replay the stores, and end the transactions over several of them as mKahaDB has decided."""
         before = len(self.findings.damages)
-        decisions = [Decisions(path, reading) for path in found if path.name == _TRANSACTIONS]
-        for one in decisions:
-            one.run()
+        decisions = [Decisions(path, reading) for path in paths if path.name == _TRANSACTIONS]
+        for decision in decisions:
+            decision.run()
         is_known = bool(decisions) and len(self.findings.damages) == before
-        super().replay_all((path for path in found if path.name != _TRANSACTIONS), reading)
+        super().replay_all((path for path in paths if path.name != _TRANSACTIONS), reading)
         for store in self.stores:
             for xid in [xid for xid in store.prepared if _is_local(xid)]:
                 if is_known:
-                    is_committed = any(xid in one.committed for one in decisions)
+                    is_committed = any(xid in decision.committed for decision in decisions)
                     store.apply(Ended(xid, Outcome.COMMITTED if is_committed else Outcome.ROLLED_BACK))
                     continue
                 self.findings.note(

@@ -58,8 +58,8 @@ OnDamage = Callable[[Path, int, int, str], None]
 
 def log_paths(folder: Path) -> list[tuple[int, Path]]:
     """Return the logs in a folder by their positions."""
-    found = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
-    return sorted((int(name[1], 16), path) for name, path in found if name and path.is_file())
+    names = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted((int(name[1], 16), path) for name, path in names if name and path.is_file())
 
 
 class RecordLogs:
@@ -131,16 +131,16 @@ class RecordLogs:
 
     def _is_misplaced(self, log: LevelDbLog) -> bool:
         """Return whether a file has the records of other positions than its name says."""
-        found = self._misplaced.get(log.number)
-        if found is None:
+        misplaced = self._misplaced.get(log.number)
+        if misplaced is None:
             begun = self._first_unit(log)
-            found = begun is not None and not log.position <= begun < log.position + log.size
-            self._misplaced[log.number] = found
-            if found:
+            misplaced = begun is not None and not log.position <= begun < log.position + log.size
+            self._misplaced[log.number] = misplaced
+            if misplaced:
                 self._damaged(
                     log.path, 0, log.size, f"it has the content of a log with the position {begun:016x}"
                 )
-        return found
+        return misplaced
 
     def _first_unit(self, log: LevelDbLog) -> int | None:
         """Return the position at which a unit began, as the end of the first says that is intact."""
@@ -235,17 +235,17 @@ class RecordLogs:
 
         One whose unit does not end, or began elsewhere, may be part of a message that contains a log.
         """
-        found = at
-        while (found := self._candidate(file, log, found + 1)) < log.size:
-            follower: int | None = found
+        place = at
+        while (place := self._candidate(file, log, place + 1)) < log.size:
+            follower: int | None = place
             while follower is not None:
                 record = self._record(file, log, follower)
                 if record is None:
                     follower = None
                 elif record.kind == END and len(record.content) == _START.size:
                     start = _START.unpack(record.content)[0] - log.position
-                    if begun <= start <= found or not 0 <= start < log.size:
-                        return found
+                    if begun <= start <= place or not 0 <= start < log.size:
+                        return place
                     follower = None
                 else:
                     follower += _HEAD.size + len(record.content)
@@ -256,11 +256,11 @@ class RecordLogs:
         while at < log.size:
             file.seek(at)
             chunk = file.read(_CHUNK)
-            found = -1
-            while (found := chunk.find(_MARK, found + 1)) >= 0:
-                if found + 1 < len(chunk) and chunk[found + 1] not in _KINDS:
+            index = -1
+            while (index := chunk.find(_MARK, index + 1)) >= 0:
+                if index + 1 < len(chunk) and chunk[index + 1] not in _KINDS:
                     continue
-                if self._record(file, log, at + found) is not None:
-                    return at + found
+                if self._record(file, log, at + index) is not None:
+                    return at + index
             at += len(chunk)
         return log.size

@@ -25,15 +25,15 @@ class LevelDbSource(FolderSource):
     STORE = LevelDbStore
 
     def find(self) -> list[Path]:
-        found = super().find()
+        paths = super().find()
         self._indexes = [path for path in self.walk(self.folder) if has_index(path)]
         # With a logDirectory, the index is elsewhere.
-        apart = [path for path in self._indexes if path not in found]
-        self._elsewhere = apart if len(apart) == len(found) == 1 else []
-        return found
+        apart = [path for path in self._indexes if path not in paths]
+        self._elsewhere = apart if len(apart) == len(paths) == 1 else []
+        return paths
 
-    def locks(self, found: Iterable[Path]) -> set[Path]:
-        return super().locks([*found, *self._indexes])
+    def locks(self, paths: Iterable[Path]) -> set[Path]:
+        return super().locks([*paths, *self._indexes])
 
     def open_store(self, path: Path, reading: Reading) -> LevelDbStore:
         [index] = [path] if path in self._indexes else self._elsewhere or [path]

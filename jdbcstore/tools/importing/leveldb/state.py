@@ -173,13 +173,13 @@ class LevelDbState:
                 yield StoredEntry(number, at, None)
             else:
                 _, _, queue, of_queue, subscription = _ACKNOWLEDGED.unpack_from(meta)
-                found = None if subscription == _NOBODY else subscription
-                yield StoredEntry(number, None, Acknowledged(queue, of_queue, found))
+                key = None if subscription == _NOBODY else subscription
+                yield StoredEntry(number, None, Acknowledged(queue, of_queue, key))
 
     def position(self, collection: int, number: int) -> int | None:
         """Return where the message of an entry is; None if there is no such entry."""
-        found = self._run(sql.FIND_ENTRY, (collection, number)).fetchone()
-        return None if found is None else int(found[0])
+        row = self._run(sql.FIND_ENTRY, (collection, number)).fetchone()
+        return None if row is None else int(row[0])
 
 
 _LEAST_MESSAGE = 24
@@ -207,10 +207,10 @@ def _read_xid(blob: bytes) -> XATransactionId:
     if len(blob) < 5 or blob[4] != XA_TRANSACTION_ID:
         raise MalformedLog("it is not an XATransactionId", 0)
     reader = Reader(b"\1" + blob[4:], 0, VERSION)
-    found = reader.transaction_id()
-    if not isinstance(found, XATransactionId) or reader.at != len(reader.data):
+    xid = reader.transaction_id()
+    if not isinstance(xid, XATransactionId) or reader.at != len(reader.data):
         raise MalformedLog("it is not an XATransactionId", 0)
-    return found
+    return xid
 
 
 def _read_subscription(meta: bytes) -> DurableKey:

@@ -93,21 +93,21 @@ class LevelDbStore(LoggedStore):
 
     def _read_index(self) -> int:
         """Read the last index; returns the position from which on the logs have to be read."""
-        found = sorted((int(name[1], 16), path) for path, name in _names(self._indexes))
+        files = sorted((int(name[1], 16), path) for path, name in _names(self._indexes))
         is_complete = self.logs.is_complete()
-        if not found:
+        if not files:
             if not is_complete:
                 self.findings.note(
                     f"{self._indexes} has no index, and logs of {self.folder} are missing, which ActiveMQ"
                     " removes when no message is in them: messages acknowledged there may reappear"
                 )
             return self.logs.logs[0].position
-        position, path = found[-1]
+        position, path = files[-1]
         before = len(self.findings.damages)
         last = Written(b"", -1, None)
         for written in TableSet(path, self.findings.damage).read():
             self._state.add_indexed(written)
-            last = max(last, written, key=lambda one: one.sequence)
+            last = max(last, written, key=lambda mark: mark.sequence)
         if last[::2] != _CLOSED:
             self.findings.damage(path, 0, 0, "the index does not end with what its broker writes last")
         if len(self.findings.damages) == before:
@@ -162,13 +162,13 @@ class LevelDbStore(LoggedStore):
         for entry in self._state.entries(collection):
             if is_unwanted or entry.number <= done:
                 continue
-            found = self._read(entry, destination)
-            if found is None:
+            message = self._read(entry, destination)
+            if message is None:
                 continue
-            self.apply(AddedMessage(destination, found.name, found.place))
+            self.apply(AddedMessage(destination, message.name, message.place))
             for key, number in acknowledged.items():
                 if entry.number <= number:
-                    self.apply(AckedMessage(destination, found.name, key))
+                    self.apply(AckedMessage(destination, message.name, key))
 
     def refuse_copy(self, destination: Destination, name: str) -> None:
         super().refuse_copy(destination, name)
@@ -178,15 +178,15 @@ class LevelDbStore(LoggedStore):
         """Add messages of a collection that is in no log any more to the queues that they were sent to."""
         count = 0
         for entry in self._state.entries(collection):
-            found = self._read(entry, f"the collection {collection}")
-            destination = None if found is None else found.message.destination
-            if found is not None and destination is not None and not destination.is_topic:
-                self.apply(AddedMessage(destination, found.name, found.place))
+            message = self._read(entry, f"the collection {collection}")
+            destination = None if message is None else message.message.destination
+            if message is not None and destination is not None and not destination.is_topic:
+                self.apply(AddedMessage(destination, message.name, message.place))
             else:
                 count += 1
-                if found is not None:
+                if message is not None:
                     self.leave_out(
-                        found.place, f"the name of the collection {collection} is gone", destination
+                        message.place, f"the name of the collection {collection} is gone", destination
                     )
         self.findings.damage(
             self.folder, 0, 0,
@@ -197,9 +197,9 @@ class LevelDbStore(LoggedStore):
     def _add_prepared(self, collection: int, xid: XATransactionId) -> None:
         for entry in self._state.entries(collection):
             if entry.acknowledges is None:
-                found = self._read(entry, str(xid))
-                if found is not None and found.message.destination is not None:
-                    self.apply(AddedMessage(found.message.destination, found.name, found.place, xid))
+                message = self._read(entry, str(xid))
+                if message is not None and message.message.destination is not None:
+                    self.apply(AddedMessage(message.message.destination, message.name, message.place, xid))
                 continue
             queue, number, subscription = entry.acknowledges
             acknowledged = self._state.collections.get(queue)
@@ -220,9 +220,9 @@ class LevelDbStore(LoggedStore):
         position = self._state.position(queue, number)
         if position is None:
             return
-        found = self._read(StoredEntry(number, position, None), destination)
-        if found is not None:
-            self.apply(AckedMessage(destination, found.name, None, xid))
+        message = self._read(StoredEntry(number, position, None), destination)
+        if message is not None:
+            self.apply(AckedMessage(destination, message.name, None, xid))
 
     def _acknowledge_up_to(
         self, xid: XATransactionId, topic: int, destination: Destination, number: int, subscription: int
@@ -230,9 +230,9 @@ class LevelDbStore(LoggedStore):
         done = self._state.acknowledged.get(subscription, 0)
         for entry in self._state.entries(topic):
             if done < entry.number <= number:
-                found = self._read(entry, destination)
-                if found is not None:
-                    self.apply(AckedMessage(destination, found.name, _key(subscription), xid))
+                message = self._read(entry, destination)
+                if message is not None:
+                    self.apply(AckedMessage(destination, message.name, _key(subscription), xid))
 
     # Messages
 

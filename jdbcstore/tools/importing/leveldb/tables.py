@@ -59,11 +59,11 @@ class TableSet:
         tables, first_log = self._live(manifest)
         there = {(int(name[1]), name[2]): path for path, name in self._files()}
         for number in sorted(tables):
-            found = there.get((number, "sst")) or there.get((number, "ldb"))
-            if found is None:
+            file = there.get((number, "sst")) or there.get((number, "ldb"))
+            if file is None:
                 self._damaged(self._folder / f"{number:06}.sst", 0, 0, "a table of the index is missing")
             else:
-                yield from self._table(found)
+                yield from self._table(file)
         if (first_log, "log") not in there:
             self._damaged(self._folder / f"{first_log:06}.log", 0, 0, "a log of the index is missing")
         for (number, suffix), path in sorted(there.items()):
@@ -197,7 +197,7 @@ def _entries(block: bytes) -> list[tuple[bytes, bytes]]:
     at, end = 0, len(block) - 4 - 4 * restarts
     if end < 0:
         raise MalformedLog("it has too few bytes", 0)
-    found, key = [], b""
+    entries, key = [], b""
     while at < end:
         shared, at = read_varint(block, at, end)
         unshared, at = read_varint(block, at, end)
@@ -206,9 +206,9 @@ def _entries(block: bytes) -> list[tuple[bytes, bytes]]:
             raise MalformedLog("a key does not fit", at)
         key = key[:shared] + block[at : at + unshared]
         at += unshared
-        found.append((key, block[at : at + size]))
+        entries.append((key, block[at : at + size]))
         at += size
-    return found
+    return entries
 
 
 def _text(data: bytes, at: int) -> tuple[bytes, int]:

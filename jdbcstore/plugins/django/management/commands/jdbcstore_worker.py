@@ -58,18 +58,18 @@ class Command(BaseCommand):  # type: ignore[misc]
     ) -> None:
         """Run tasks. Wrong options and an unusable database are errors of the command."""
         try:
-            found = task_backends[backend]
+            worker_backend = task_backends[backend]
         except ImproperlyConfigured as error:
             raise CommandError(f"--backend {backend}: {error}") from error
-        if not isinstance(found, ClaimsBackend):
+        if not isinstance(worker_backend, ClaimsBackend):
             raise CommandError(f"--backend {backend}: its BACKEND in TASKS is not jdbcstore's")
-        names = queues or sorted(found.queues)
+        names = queues or sorted(worker_backend.queues)
         if not names:
             raise CommandError(f"TASKS[{backend!r}] has no QUEUES: name each queue with --queue")
-        if found.queues and (unknown := {*names} - found.queues):
+        if worker_backend.queues and (unknown := {*names} - worker_backend.queues):
             raise CommandError(f"--queue {min(unknown)}: it is not in QUEUES of TASKS[{backend!r}]")
         try:
-            worker = Worker(found, names, batch=batch)
+            worker = Worker(worker_backend, names, batch=batch)
             worker.stop_on_signals()
             with _logged() if verbosity else nullcontext():
                 worker.run()
