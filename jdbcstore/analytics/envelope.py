@@ -90,13 +90,13 @@ class Walk:
         """Read the big-endian numbers at the positions, of the numpy type ``code``."""
         kind = np.dtype(f">{code}")
         if self._table is None or self._ahead + kind.itemsize > WINDOW:
-            self._look()
+            self._scan()
         if not len(self):
             return np.zeros(0, code)
         strided = np.ndarray((len(self),), kind, self._table, self._ahead, (WINDOW,))
         return strided.astype(kind.newbyteorder("="))
 
-    def _look(self) -> None:
+    def _scan(self) -> None:
         self._from, self._ahead = self.places, 0
         data, places = self._data, self._from
         last = len(data) - WINDOW

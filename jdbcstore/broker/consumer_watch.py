@@ -32,7 +32,7 @@ class ConsumerWatch:
     def __init__(self) -> None:
         self._seen: WeakKeyDictionary[BaseSubscription, _Seen] = WeakKeyDictionary()
 
-    def look(self, consumers: Iterable[BaseSubscription], now: float) -> None:
+    def observe(self, consumers: Iterable[BaseSubscription], now: float) -> None:
         """Record the progress of each consumer."""
         for consumer in consumers:
             waiting = len(consumer.held) - len(consumer.lent)

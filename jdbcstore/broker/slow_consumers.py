@@ -120,7 +120,7 @@ class SlowConsumers:
         """End consumers that have been slow for too long."""
         known, self._slow = self._slow, {}
         now = self._loop.clock.monotonic()
-        self._watch.look(self._subscriptions(), now)
+        self._watch.observe(self._subscriptions(), now)
         ending: list[tuple[BaseSubscription, SlowConsumerStrategy]] = []
         for subscription, strategy in self._with_strategies():
             if not self._is_slow(subscription, strategy, now):

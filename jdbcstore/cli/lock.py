@@ -81,7 +81,7 @@ def wait_master(settings: Settings, timeout: float | None, holder: str | None) -
     deadline = float("inf") if timeout is None else time.monotonic() + timeout
     noted: set[str] = set()
     while True:
-        facts = _look(settings, noted)
+        facts = _describe_lock(settings, noted)
         if facts is not None and facts["leased"] and holder in (None, facts["holder"].partition("#")[0]):
             break
         if time.monotonic() >= deadline:
@@ -91,7 +91,7 @@ def wait_master(settings: Settings, timeout: float | None, holder: str | None) -
     settings.print(facts, f"{printable(facts['holder'])} is the master")
 
 
-def _look(settings: Settings, noted: set[str]) -> dict[str, Any] | None:
+def _describe_lock(settings: Settings, noted: set[str]) -> dict[str, Any] | None:
     """Describe the lock; None while the database or its tables, which a master creates, are missing."""
     try:
         with settings.open_database(read_only=True, warns=False) as store:

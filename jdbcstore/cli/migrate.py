@@ -148,10 +148,10 @@ def check(settings: Settings) -> int:
 
     Exits with 1 if they do not match.
     """
-    from jdbcstore.database.migrations import check as look
+    from jdbcstore.database.migrations import check as check_schema
 
     database = settings.database(must_exist=True)
-    report = look(database)
+    report = check_schema(database)
     if settings.json:
         write_json(
             {

@@ -8,7 +8,7 @@ from contextlib import closing
 from sqlalchemy import Table
 from sqlalchemy.schema import CreateIndex
 
-from jdbcstore.database.schema import Present, look
+from jdbcstore.database.schema import Present, inspect_tables
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.util.checkup import BAD, WARNING, Checkup, Diagnosis, Durability, Thresholds
 
@@ -27,7 +27,7 @@ def examine(session: DatabaseSession, thresholds: Thresholds | None = None) -> C
     tables = session.tables
     of_claims = (tables.claims, tables.claim_sessions, *tables.of_flow)
     every = (*tables.known, *of_claims, tables.inbox, tables.history, *tables.routing)
-    present = session.on_engine(lambda engine: look(engine, session.adapter, every))
+    present = session.on_engine(lambda engine: inspect_tables(engine, session.adapter, every))
     names = [str(table.name) for table in present.columns]
     with closing(session.connect()) as connection, session.translated():
         connection.limit_query(_LONGEST)

@@ -8,7 +8,7 @@ from sqlalchemy import Dialect, NullPool
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.engine import Database
-from jdbcstore.database.schema import check_table, create_table, look
+from jdbcstore.database.schema import check_table, create_table, inspect_tables
 from jdbcstore.database.statements.inbox import InboxStatements
 from jdbcstore.errors import ConfigurationError, StoreClosed
 
@@ -51,7 +51,7 @@ class InboxTable(Database):
         """
         table = self.tables.inbox
         with self.translated():
-            columns = look(self._engine, self.adapter, [table]).columns
+            columns = inspect_tables(self._engine, self.adapter, [table]).columns
             if table in columns:
                 check_table(table, columns[table])
             else:

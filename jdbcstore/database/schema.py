@@ -87,7 +87,7 @@ class Present:
         return index.table in self.indexes and _name(index) in self.indexes[index.table]
 
 
-def look(engine: Engine, adapter: Adapter, tables: Iterable[Table]) -> Present:
+def inspect_tables(engine: Engine, adapter: Adapter, tables: Iterable[Table]) -> Present:
     """Inspect the database for the tables, with as few queries as the vendor allows."""
     columns: dict[str, list[str]] = {}
     indexes: dict[str, set[str]] = {}
@@ -426,7 +426,7 @@ def create_given_tables(
         texts = given.get(name)
         if isinstance(texts, tuple) and _lacking(present, made):
             refusals = _run_given(engine, texts)
-            present = look(engine, adapter, tables.all)
+            present = inspect_tables(engine, adapter, tables.all)
             if lacking := _lacking(present, made):
                 reason = f": {refusals[0].statement!r}: {refusals[0].orig}" if refusals else ""
                 raise SchemaError(

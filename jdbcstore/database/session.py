@@ -33,7 +33,7 @@ from jdbcstore.database.schema import (
     create_table,
     create_tables,
     given_tables,
-    look,
+    inspect_tables,
     refuse_other_case,
     widen_acks_key,
 )
@@ -136,7 +136,7 @@ class DatabaseSession(Database):
 
     def _prepare_tables(self) -> tuple[bool, bool]:
         """Create or check the tables; whether jdbcstore's own and the indexes of pages exist."""
-        present = look(self.engine, self.adapter, self.tables.all)
+        present = inspect_tables(self.engine, self.adapter, self.tables.all)
         creates = self.config.create_tables_on_startup and not self.read_only
         if self.tables.messages not in present.columns and self.adapter.fold_upper:
             activemq = (self.tables.messages, self.tables.acks, self.tables.lock)
@@ -179,7 +179,7 @@ class DatabaseSession(Database):
         :raises SchemaError: it cannot be created, or is not ours
         """
         table = self.tables.history
-        columns = self.on_engine(lambda engine: look(engine, self.adapter, [table])).columns
+        columns = self.on_engine(lambda engine: inspect_tables(engine, self.adapter, [table])).columns
         if table in columns:
             check_table(table, columns[table])
         elif self.config.create_tables_on_startup:
@@ -218,7 +218,7 @@ class DatabaseSession(Database):
         :raises SchemaError: one cannot be created, or is missing and must not be created
         """
         tables = self.tables.routing
-        present = self.on_engine(lambda engine: look(engine, self.adapter, tables))
+        present = self.on_engine(lambda engine: inspect_tables(engine, self.adapter, tables))
         for table, columns in present.columns.items():
             check_table(table, columns)
         missing = present.missing(tables)
@@ -240,7 +240,7 @@ class DatabaseSession(Database):
     def present_tables(self) -> dict[str, bool]:
         """By table name, whether the database has the table."""
         known = self.tables.known
-        missing = self.on_engine(lambda engine: look(engine, self.adapter, known)).missing(known)
+        missing = self.on_engine(lambda engine: inspect_tables(engine, self.adapter, known)).missing(known)
         return {str(table.name): table not in missing for table in known}
 
     def on_engine(self, run: Callable[[Engine], T]) -> T:

@@ -333,7 +333,7 @@ class _Repair:
     def run(self, *, cut: bool) -> Repaired:
         # A repair can reveal more: after a header, its records. A cut journal may then be too short.
         before: list[Damage] = []
-        while damages := self._look():
+        while damages := self._read_damages():
             if self._journal() is None and not cut:
                 raise ValueError(
                     "the header of each file is damaged, and only the database knows which journal it is; run"
@@ -349,7 +349,7 @@ class _Repair:
         self._done.copies = self._copies if self._copies.exists() else None
         return self._done
 
-    def _look(self) -> list[Damage]:
+    def _read_damages(self) -> list[Damage]:
         self._done.records = 0
         damages = []
         for record in records(self._directory, self._known):

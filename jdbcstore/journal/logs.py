@@ -81,12 +81,12 @@ def stream_contents(config: JournalConfig, *, ignore_missing: bool = False) -> I
     :raises CorruptJournal: an acknowledged record is damaged or missing
     :raises StoreUnavailable: it cannot be read now
     """
-    from jdbcstore.journal.stream.log import look
+    from jdbcstore.journal.stream.log import contents_of
     from jdbcstore.journal.stream.server import StreamServer
 
     server = StreamServer(config, create=False)
     try:
-        yield look(server, ignore_missing=ignore_missing)
+        yield contents_of(server, ignore_missing=ignore_missing)
     finally:
         server.close()
 

@@ -39,7 +39,7 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.plugins.sharing import SharedClaims, open_claims
-from jdbcstore.plugins.turns import SHORTEST_PAUSE, Look, LoopTurns
+from jdbcstore.plugins.turns import SHORTEST_PAUSE, LoopTurns, PollSchedule
 from jdbcstore.stores.claims import Claim, ClaimQueue
 from jdbcstore.stores.claims.routing import Exchange, Routing
 from jdbcstore.util.clock import Clock
@@ -209,7 +209,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         self.deliveries = Deliveries(connection)
         """The claims of the messages that were delivered."""
         self._without_ack: set[str] = set()
-        self._looks: dict[str, Look] = {}
+        self._schedules: dict[str, PollSchedule] = {}
 
     @property
     def routing(self) -> Routing:
@@ -494,14 +494,14 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         """Deliver the claimable messages of a queue, up to the prefetch count."""
         allowed = self.qos.can_consume_max_estimate()
         limit = _BATCH if allowed is None else min(allowed, _BATCH)
-        look, count = self._look(queue)
-        if not limit or look.seconds(count):
+        schedule, count = self._schedule(queue)
+        if not limit or schedule.seconds(count):
             raise Empty
         claims = self._shared.queue(queue)
         left = claims.claim(limit)
         # The interval applies to all queues of the connection together.
         longest = (self.connection.polling_interval or SHORTEST_PAUSE) * len(self.connection.callbacks)
-        look.found(more=len(left) == limit, count=count, longest=longest)
+        schedule.record(more=len(left) == limit, count=count, longest=longest)
         if not left:
             raise Empty
         database = self._shared.claims.database
@@ -528,19 +528,21 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         finally:
             self._shared.release(claims, left)
 
-    def _look(self, queue: str) -> tuple[Look, int]:
+    def _schedule(self, queue: str) -> tuple[PollSchedule, int]:
         """Return the polling schedule of a queue, and the number of its wake-ups."""
         container = Destination.queue(queue).qualified_name
         database = self._shared.claims.database
-        return self._looks.setdefault(queue, Look(database.clock)), database.wakeups.count(container)[0]
+        return self._schedules.setdefault(queue, PollSchedule(database.clock)), database.wakeups.count(
+            container
+        )[0]
 
     @property
     def looks_in(self) -> float:
         """Seconds until the next poll of a consumed queue; infinite without consumed queues."""
         if not self.qos.can_consume():
             return float("inf")
-        looks = (self._look(queue) for queue in self._active_queues)
-        return min((look.seconds(count) for look, count in looks), default=float("inf"))
+        schedules = (self._schedule(queue) for queue in self._active_queues)
+        return min((schedule.seconds(count) for schedule, count in schedules), default=float("inf"))
 
     @property
     def containers(self) -> list[str]:

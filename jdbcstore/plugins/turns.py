@@ -11,7 +11,7 @@ from jdbcstore.util.clock import Clock
 SHORTEST_PAUSE = 0.05
 
 
-class Look:
+class PollSchedule:
     """Polling schedule of an empty queue. Not thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
@@ -24,7 +24,7 @@ class Look:
         """Return the seconds until the next poll; ``count`` is the number of the queue's wake-ups."""
         return max(0.0, self._at - self._clock.monotonic()) if count == self._count else 0.0
 
-    def found(self, *, more: bool, count: int, longest: float) -> None:
+    def record(self, *, more: bool, count: int, longest: float) -> None:
         """Record the result of a poll, and whether there may be ``more``; ``count`` is from before the
         poll."""
         if more or count != self._count:
@@ -51,21 +51,21 @@ class LoopTurns:
         self._deliver = deliver
         self._seconds = seconds
         self._timer: Any = None
-        self._bell = wakeups.watch(names)
-        loop.add_reader(self._bell, self._woken)
-        self._bell.signal()
+        self._pipe = wakeups.watch(names)
+        loop.add_reader(self._pipe, self._woken)
+        self._pipe.signal()
 
     def _woken(self) -> None:
-        self._bell.clear()
+        self._pipe.clear()
         self._turn()
 
     def _turn(self) -> None:
         self._cancel()
-        if self._bell.is_closed:
+        if self._pipe.is_closed:
             return
         if self._deliver():
             # In the next iteration of the loop, after other work. A timer would fire immediately.
-            self._bell.signal()
+            self._pipe.signal()
         else:
             self._timer = self.loop.call_later(self._seconds(), self._turn)
 
@@ -77,6 +77,6 @@ class LoopTurns:
     def close(self) -> None:
         """Stop polling."""
         self._cancel()
-        if self.loop.readers.get(self._bell.fileno(), (None,))[0] == self._woken:
-            self.loop.remove_reader(self._bell)
-        self._wakeups.unwatch(self._bell)
+        if self.loop.readers.get(self._pipe.fileno(), (None,))[0] == self._woken:
+            self.loop.remove_reader(self._pipe)
+        self._wakeups.unwatch(self._pipe)

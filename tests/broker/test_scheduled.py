@@ -37,7 +37,7 @@ def stored(store: Store, queue: str) -> list[Any]:
 async def pass_time(engine: Engine, clock: FakeClock, seconds: float) -> None:
     clock.advance(seconds)
     assert engine.scheduler is not None
-    engine.scheduler.look()
+    engine.scheduler.wake()
 
 
 @pytest.mark.backends("memory", "sqlite", "postgresql", "mariadb", "mysql")

@@ -100,7 +100,7 @@ typedef Process {
     byte asked[MESSAGES];       /* how it has settled that, with an unknown outcome */
     bool dropped[MESSAGES];     /* ClaimQueue.dropped: what it gave back to nobody, because it was lost */
     bool taking;        /* Claims._taking */
-    bool returning;     /* Claims._turn is taken */
+    bool returning;     /* ClaimDatabase._changed is held */
     bool answer_lost    /* Claims._answer_lost */
 }
 Process process[PROCESSES];

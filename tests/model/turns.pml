@@ -48,7 +48,7 @@ byte units;             /* that there are */
 byte written;           /* that were written */
 chan queue = [UNITS] of { byte };
 
-byte turn;              /* Writer.turn: who has it */
+byte turn;              /* Writer.writer_lock: who has it */
 byte leader;            /* Writer._leader */
 bool called = false, asleep = false, closed = false;
 bit wakes;              /* Writer._wakes */

@@ -12,7 +12,7 @@ from kombu.asynchronous import Hub
 
 import jdbcstore.plugins.kombu  # noqa: F401
 from jdbcstore import Claims, Message
-from jdbcstore.plugins.turns import Look
+from jdbcstore.plugins.turns import PollSchedule
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
@@ -22,18 +22,18 @@ pytestmark = pytest.mark.backends("sqlite", "postgresql")
 
 def test_an_empty_queue_is_looked_at_less_and_less_often() -> None:
     clock = FakeClock()
-    look, pauses = Look(clock), []
+    schedule, pauses = PollSchedule(clock), []
     for _ in range(7):
-        assert look.seconds(1) == 0.0
-        look.found(more=False, count=1, longest=1.0)
-        pauses.append(round(look.seconds(1), 3))
-        clock.advance(look.seconds(1))
+        assert schedule.seconds(1) == 0.0
+        schedule.record(more=False, count=1, longest=1.0)
+        pauses.append(round(schedule.seconds(1), 3))
+        clock.advance(schedule.seconds(1))
 
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    look.found(more=False, count=1, longest=1.0)
-    assert look.seconds(2) == 0.0  # after a wake-up
-    look.found(more=True, count=2, longest=1.0)
-    assert look.seconds(2) == 0.0
+    schedule.record(more=False, count=1, longest=1.0)
+    assert schedule.seconds(2) == 0.0  # after a wake-up
+    schedule.record(more=True, count=2, longest=1.0)
+    assert schedule.seconds(2) == 0.0
 
 
 class Loop:

@@ -332,7 +332,7 @@ def _copy_without_mark() -> list[tuple[Any, str, Any]]:
 
 def _follow_old_leader() -> list[tuple[Any, str, Any]]:
     return [
-        (follower, "look", lambda one, **_: stream_log.look(one)),
+        (follower, "contents_of", lambda one, **_: stream_log.contents_of(one)),
         (stream_log.StreamContents, "is_current", lambda _: True),
     ]
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from jdbcstore.broker.console.rendering import bare, url
-from jdbcstore.broker.console.visits import Visit
+from jdbcstore.broker.console.request_context import RequestContext
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.performing import Affected, Performing
 from jdbcstore.broker.management.requests import Fields, destination_of, expiration_of, sequence_of
@@ -71,23 +71,23 @@ class Action:
         resets_all = self.name == "reset" and not name
         return OPERATIONS["reset_all" if resets_all else self.operation]
 
-    async def run(self, management: Performing, visit: Visit) -> tuple[str, str]:
+    async def run(self, management: Performing, ctx: RequestContext) -> tuple[str, str]:
         """Run the operation of a form; return the report and the next page.
 
         :raises NotARequest: a field is wrong
         :raises StoreError: the operation failed
         """
-        operation = self._operation(visit.text("name"))
+        operation = self._operation(ctx.text("name"))
         arguments = {
             parameter.name: value
             for parameter in operation.parameters
-            if parameter.name in _READERS and (value := _READERS[parameter.name](visit)) is not None
+            if parameter.name in _READERS and (value := _READERS[parameter.name](ctx)) is not None
         }
         if self.name == "remove" and arguments["choice"] == MessageChoice():
             raise NotARequest("enter a selector or a number; to remove all messages, purge the queue")
-        values = [_path_value(name, visit) for name in operation.path_names]
-        outcome = await management.perform(operation, visit.actor, *values, **arguments)
-        return self._report(outcome, visit.text("name"), arguments), self._next(visit)
+        values = [_path_value(name, ctx) for name in operation.path_names]
+        outcome = await management.perform(operation, ctx.actor, *values, **arguments)
+        return self._report(outcome, ctx.text("name"), arguments), self._next(ctx)
 
     def _report(self, outcome: object, name: str, arguments: Mapping[str, Any]) -> str:
         messages = leases = stayed = ""
@@ -100,115 +100,115 @@ class Action:
         to = bare(arguments["to"]) if "to" in arguments else ""
         return self.done.format(counted=messages, leases=leases, stayed=stayed, name=name, to=to)
 
-    def _next(self, visit: Visit) -> str:
+    def _next(self, ctx: RequestContext) -> str:
         if self.name == "delete":
-            return url(f"{_kind(visit)}s")
-        before, sent_to = self.page_before(visit), url(_kind(visit), name=visit.text("name"))
+            return url(f"{_kind(ctx)}s")
+        before, sent_to = self.page_before(ctx), url(_kind(ctx), name=ctx.text("name"))
         return sent_to if self.name in ("send", "create") and not before.startswith(sent_to) else before
 
-    def page_before(self, visit: Visit) -> str:
+    def page_before(self, ctx: RequestContext) -> str:
         """Return the page that its form was opened from."""
-        name = visit.text("name")
-        if visit.text("group"):
-            return visit.came_from(url("dead-letters"))
+        name = ctx.text("name")
+        if ctx.text("group"):
+            return ctx.came_from(url("dead-letters"))
         if self.back:
-            return visit.came_from(url(self.back, name=name))
-        return visit.came_from(url(_kind(visit), name=name) if name else url())
+            return ctx.came_from(url(self.back, name=name))
+        return ctx.came_from(url(_kind(ctx), name=name) if name else url())
 
-    async def affected(self, management: Performing, visit: Visit) -> Affected | None:
+    async def affected(self, management: Performing, ctx: RequestContext) -> Affected | None:
         """Count the affected messages; None if the operation does not affect messages.
 
         :raises NotARequest: a field is wrong
         :raises StoreError: the selector is invalid, or the store cannot be read
         """
         if "choice" in self.parameters:
-            return await management.affected(visit.destination(), _choice(visit))
+            return await management.affected(ctx.destination(), _choice(ctx))
         if self.typed == "name":
-            return await management.affected(visit.destination(kind_of(visit)), None)
+            return await management.affected(ctx.destination(kind_of(ctx)), None)
         return None
 
 
-def kind_of(visit: Visit) -> DestinationKind:
+def kind_of(ctx: RequestContext) -> DestinationKind:
     """Return the kind of the form's destination."""
-    return DestinationKind.TOPIC if visit.text("kind") == "topic" else DestinationKind.QUEUE
+    return DestinationKind.TOPIC if ctx.text("kind") == "topic" else DestinationKind.QUEUE
 
 
-def _kind(visit: Visit) -> str:
-    return "topic" if kind_of(visit) is DestinationKind.TOPIC else "queue"
+def _kind(ctx: RequestContext) -> str:
+    return "topic" if kind_of(ctx) is DestinationKind.TOPIC else "queue"
 
 
-def _path_value(name: str, visit: Visit) -> Destination | int | str:
+def _path_value(name: str, ctx: RequestContext) -> Destination | int | str:
     if name == "queue":
-        return visit.destination()
+        return ctx.destination()
     if name == "sequence":
-        return sequence_of(visit.text("message"))
-    kind = kind_of(visit)
+        return sequence_of(ctx.text("message"))
+    kind = kind_of(ctx)
     if name == "target":
-        return destination_of(visit.destination(kind).name, kind)
-    return visit.destination(kind) if name == "destination" else visit.text(name)
+        return destination_of(ctx.destination(kind).name, kind)
+    return ctx.destination(kind) if name == "destination" else ctx.text(name)
 
 
-def _choice(visit: Visit) -> MessageChoice:
+def _choice(ctx: RequestContext) -> MessageChoice:
     """Return the selection of messages of a form.
 
     :raises NotARequest: a field is wrong
     """
-    ids: tuple[str, ...] | None = tuple(visit.form.get("id", ())) or None
+    ids: tuple[str, ...] | None = tuple(ctx.form.get("id", ())) or None
     if ids is not None and len(ids) > _MOST_IDS:
         raise NotARequest(f"at most {_MOST_IDS} messages can be selected; use a selector")
     return MessageChoice(
         ids=ids,
-        group=visit.text("group") or None,
-        origin=Destination.named(visit.text("origin").strip()) if visit.text("origin").strip() else None,
-        selector=visit.text("selector").strip() or None,
-        limit=visit.number("limit", least=1, most=_LONGEST),
+        group=ctx.text("group") or None,
+        origin=Destination.named(ctx.text("origin").strip()) if ctx.text("origin").strip() else None,
+        selector=ctx.text("selector").strip() or None,
+        limit=ctx.number("limit", least=1, most=_LONGEST),
     )
 
 
-def _target(visit: Visit) -> Destination:
-    text = visit.text("to").strip()
+def _target(ctx: RequestContext) -> Destination:
+    text = ctx.text("to").strip()
     if not text:
         raise NotARequest("enter a destination, such as ORDERS or topic://PRICES")
     return Destination.named(text)
 
 
-def _priority(visit: Visit) -> int | None:
-    return visit.number("priority", least=0, most=9)
+def _priority(ctx: RequestContext) -> int | None:
+    return ctx.number("priority", least=0, most=9)
 
 
-def _claims(visit: Visit, name: str) -> int | None:
-    return visit.number(name, least=1, most=MOST_CLAIMS)
+def _claims(ctx: RequestContext, name: str) -> int | None:
+    return ctx.number(name, least=1, most=MOST_CLAIMS)
 
 
-def _keys(visit: Visit) -> str | None:
-    keys = visit.text("keys") or None
+def _keys(ctx: RequestContext) -> str | None:
+    keys = ctx.text("keys") or None
     if keys not in (None, "shared", "in order"):
         raise NotARequest('keys must be empty, "shared" or "in order"')
     return keys
 
 
-def _rate(visit: Visit) -> float | None:
-    text = visit.text("rate").strip()
+def _rate(ctx: RequestContext) -> float | None:
+    text = ctx.text("rate").strip()
     try:
         return float(text) if text else None
     except ValueError:
         raise NotARequest("rate must be a number, such as 0.5") from None
 
 
-def _ttl_ms(visit: Visit, *, least: int) -> int | None:
-    ttl = visit.number("ttl", least=least, most=1 << 32)
+def _ttl_ms(ctx: RequestContext, *, least: int) -> int | None:
+    ttl = ctx.number("ttl", least=least, most=1 << 32)
     return None if ttl is None else ttl * 1000
 
 
-def _messages(visit: Visit) -> tuple[Message]:
+def _messages(ctx: RequestContext) -> tuple[Message]:
     fields: dict[str, Any] = {
-        "body": visit.text("body").replace("\r\n", "\n"),
-        "properties": _properties(visit.text("properties")),
-        "priority": _priority(visit),
-        "persistent": visit.text("persistent") != "no",
-        "ttl_ms": _ttl_ms(visit, least=1),
+        "body": ctx.text("body").replace("\r\n", "\n"),
+        "properties": _properties(ctx.text("properties")),
+        "priority": _priority(ctx),
+        "persistent": ctx.text("persistent") != "no",
+        "ttl_ms": _ttl_ms(ctx, least=1),
     }
-    fields |= {name: visit.text(name) or None for name in ("correlation_id", "reply_to", "jms_type")}
+    fields |= {name: ctx.text(name) or None for name in ("correlation_id", "reply_to", "jms_type")}
     return Fields(fields).messages()
 
 
@@ -229,14 +229,14 @@ def _properties(text: str) -> dict[str, Any]:
     return properties
 
 
-_READERS: Mapping[str, Callable[[Visit], Any]] = {
+_READERS: Mapping[str, Callable[[RequestContext], Any]] = {
     "choice": _choice,
     "to": _target,
     "priority": _priority,
-    "expiration_ms": lambda visit: expiration_of(_ttl_ms(visit, least=0)),
+    "expiration_ms": lambda ctx: expiration_of(_ttl_ms(ctx, least=0)),
     "messages": _messages,
     # An empty key selects messages without a key.
-    "key": lambda visit: visit.text("key") if "key" in visit.form else None,
+    "key": lambda ctx: ctx.text("key") if "key" in ctx.form else None,
     "keys": _keys,
     "rate": _rate,
     **{name: partial(_claims, name=name) for name in ("claims", "burst", "weight")},

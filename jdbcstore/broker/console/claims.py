@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from jdbcstore.broker.console.visits import Visit
+from jdbcstore.broker.console.request_context import RequestContext
 from jdbcstore.broker.management.claims import SharedQueues
 from jdbcstore.errors import DestinationNotFound
 
@@ -14,17 +14,17 @@ _MOST_HELD = 100
 """The most claimed or delayed messages on the page of a queue."""
 
 
-async def claims_context(shared: SharedQueues, visit: Visit) -> dict[str, Any]:
+async def claims_context(shared: SharedQueues, ctx: RequestContext) -> dict[str, Any]:
     """Return the context of the page: all queues, or the queue in the address.
 
     :raises DestinationNotFound: the queue has neither messages nor settings
     """
-    numbers = await asyncio.to_thread(shared.numbers, visit.text("name") or None)
-    may_act = visit.may_manage and shared.may_change
+    numbers = await asyncio.to_thread(shared.numbers, ctx.text("name") or None)
+    may_act = ctx.may_manage and shared.may_change
     context: dict[str, Any] = {"numbers": numbers, "one": None, "held": (), "may_act": may_act}
-    if not visit.text("name"):
+    if not ctx.text("name"):
         return context
-    queue = visit.destination()
+    queue = ctx.destination()
     shown = next((candidate for candidate in numbers.queues if candidate.queue == queue.name), None)
     if shown is None:
         raise DestinationNotFound(f"{queue} has neither messages nor claims; see all queues")

@@ -12,7 +12,7 @@ from aiohttp import web
 from jdbcstore.broker.console.bodies import type_of
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.rendering import HEADERS
-from jdbcstore.broker.console.visits import Visit
+from jdbcstore.broker.console.request_context import RequestContext
 from jdbcstore.broker.management.http import facts_or_error
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.errors import MessageNotFound
@@ -58,7 +58,7 @@ def body_file(message: Message) -> tuple[bytes, str, str]:
 
 
 async def exported(
-    visit: Visit, source: ConsoleSource, queue: Destination, choice: MessageChoice
+    ctx: RequestContext, source: ConsoleSource, queue: Destination, choice: MessageChoice
 ) -> web.StreamResponse:
     """Answer with messages as lines of JSON, page by page, like ``jdbcstore browse --json``.
 
@@ -74,7 +74,7 @@ async def exported(
         return download(_lines(messages), f"{queue.name}.jsonl", "application/jsonl")
     page = await source.page(queue, choice, limit=_PAGE)
     answer = web.StreamResponse(headers=_headers(f"{queue.name}.jsonl", "application/jsonl"))
-    await answer.prepare(visit.request)
+    await answer.prepare(ctx.request)
     while True:
         await answer.write(_lines(page.messages))
         if page.next is None:

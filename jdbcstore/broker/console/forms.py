@@ -15,7 +15,7 @@ from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.exports import form_of
 from jdbcstore.broker.console.frame import PageFrame
 from jdbcstore.broker.console.rendering import url
-from jdbcstore.broker.console.visits import Visit
+from jdbcstore.broker.console.request_context import RequestContext
 from jdbcstore.broker.management.performing import Affected
 from jdbcstore.broker.operations import NotARequest, status_of
 from jdbcstore.errors import StoreError
@@ -26,11 +26,11 @@ _MOMENT = 1.0
 
 
 class Offer(NamedTuple):
-    """An operation, and the function that runs it for a visit."""
+    """An operation, and the function that runs it for a request."""
 
     action: Action
-    run: Callable[[Visit], Coroutine[None, None, tuple[str, str]]]
-    affected: Callable[[Visit], Awaitable[Affected | None]]
+    run: Callable[[RequestContext], Coroutine[None, None, tuple[str, str]]]
+    affected: Callable[[RequestContext], Awaitable[Affected | None]]
 
 
 class OperationForms:
@@ -45,39 +45,39 @@ class OperationForms:
         self._offers = offers
         self._tasks: set[asyncio.Task[tuple[str, str]]] = set()
 
-    async def ask(self, visit: Visit) -> web.Response:
+    async def ask(self, ctx: RequestContext) -> web.Response:
         """Return the form of an operation."""
-        return await self._confirmation(visit)
+        return await self._confirmation(ctx)
 
-    async def do(self, visit: Visit) -> web.Response:
+    async def do(self, ctx: RequestContext) -> web.Response:
         """Run the operation of a form, or ask for confirmation."""
-        offer = self._offer(visit)
-        if visit.text("chosen") and not visit.form.get("id"):
+        offer = self._offer(ctx)
+        if ctx.text("chosen") and not ctx.form.get("id"):
             raise NotARequest("no message is selected; go back and select some")
-        if visit.text("confirmed") != "yes":
-            return await self._confirmation(visit)
+        if ctx.text("confirmed") != "yes":
+            return await self._confirmation(ctx)
         try:
-            check(offer.action.typed, visit, await offer.affected(visit))
-            text, where = await self._carry_out(offer, visit)
+            check(offer.action.typed, ctx, await offer.affected(ctx))
+            text, where = await self._carry_out(offer, ctx)
         except NotConfirmed as error:
-            return await self._confirmation(visit, question=str(error))
+            return await self._confirmation(ctx, question=str(error))
         except (StoreError, TimeoutError) as error:
             status = status_of(error) if isinstance(error, StoreError) else 503
             return await self._confirmation(
-                visit, error=str(error) or "the operation took too long", status=status
+                ctx, error=str(error) or "the operation took too long", status=status
             )
-        key = self._frame.notices.add(visit.actor, text)
+        key = self._frame.notices.add(ctx.actor, text)
         joint = "&" if "?" in where else "?"
         raise web.HTTPSeeOther(f"{where}{joint}notice={key}")
 
-    async def _carry_out(self, offer: Offer, visit: Visit) -> tuple[str, str]:
+    async def _carry_out(self, offer: Offer, ctx: RequestContext) -> tuple[str, str]:
         """Run the operation of a form; return the report and the next page.
 
         A long operation continues in the background, and is shown on the page Operations.
         """
         if not offer.action.is_long:
-            return await offer.run(visit)
-        task = asyncio.create_task(offer.run(visit), name="jdbcstore-console-operation")
+            return await offer.run(ctx)
+        task = asyncio.create_task(offer.run(ctx), name="jdbcstore-console-operation")
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         done, _ = await asyncio.wait({task}, timeout=_MOMENT)
@@ -90,36 +90,36 @@ class OperationForms:
         if not task.cancelled():
             task.exception()  # the page Operations shows it
 
-    def _offer(self, visit: Visit) -> Offer:
-        offer = self._offers.get(visit.request.match_info["action"])
+    def _offer(self, ctx: RequestContext) -> Offer:
+        offer = self._offers.get(ctx.request.match_info["action"])
         if offer is None:
             raise web.HTTPNotFound(text="there is no such operation")
         return offer
 
     async def _confirmation(
-        self, visit: Visit, *, question: str | None = None, error: str | None = None, status: int = 200
+        self, ctx: RequestContext, *, question: str | None = None, error: str | None = None, status: int = 200
     ) -> web.Response:
-        name = visit.request.match_info["action"]
-        offer = self._offer(visit)
+        name = ctx.request.match_info["action"]
+        offer = self._offer(ctx)
         action, counted, prefilled = offer.action, None, {}
-        if name == "send" and visit.text("from") and visit.request.method == "GET":
-            message = await self._source.message(visit.destination(), visit.text("from"))
+        if name == "send" and ctx.text("from") and ctx.request.method == "GET":
+            message = await self._source.message(ctx.destination(), ctx.text("from"))
             prefilled = form_of(message)
         with suppress(StoreError):  # errors are reported when the form is confirmed
-            counted = await offer.affected(visit)
+            counted = await offer.affected(ctx)
         template = "send.html" if name == "send" else "confirm.html"
         return await self._frame.page(
-            visit,
+            ctx,
             template,
             status=status,
             action=action,
-            name=visit.text("name"),
-            kind="topic" if kind_of(visit) is DestinationKind.TOPIC else "queue",
-            ids=visit.form.get("id", []),
-            back=action.page_before(visit),
+            name=ctx.text("name"),
+            kind="topic" if kind_of(ctx) is DestinationKind.TOPIC else "queue",
+            ids=ctx.form.get("id", []),
+            back=action.page_before(ctx),
             affected=counted,
-            counted_for=chosen_by(visit),
+            counted_for=chosen_by(ctx),
             question=question,
             error=error,
-            given=lambda field: prefilled.get(field, visit.text(field)),
+            given=lambda field: prefilled.get(field, ctx.text(field)),
         )

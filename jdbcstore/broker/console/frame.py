@@ -10,7 +10,7 @@ from aiohttp import web
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.lookups import Lookups
 from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer
-from jdbcstore.broker.console.visits import ConsoleGate, Visit, VisitNotices
+from jdbcstore.broker.console.request_context import ConsoleGate, PageNotices, RequestContext
 from jdbcstore.broker.management.guard import CHANGE_HEADER
 from jdbcstore.broker.management.http import reported
 from jdbcstore.util.clock import Clock
@@ -35,7 +35,7 @@ _FORMS = ("confirm.html", "send.html")
 _PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues"}
 """The navigation entry for pages without their own."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Page = Callable[[Visit], Awaitable[web.StreamResponse]]
+Page = Callable[[RequestContext], Awaitable[web.StreamResponse]]
 
 
 class PageFrame:
@@ -67,27 +67,29 @@ class PageFrame:
         self._may_change = may_change
         self._has_claims = has_claims
         self._navigation = (*NAVIGATION[:2], CLAIMS, *NAVIGATION[2:]) if has_claims else NAVIGATION
-        self.notices = VisitNotices()
+        self.notices = PageNotices()
 
-    async def page(self, visit: Visit, template: str, *, status: int = 200, **context: Any) -> web.Response:
+    async def page(
+        self, ctx: RequestContext, template: str, *, status: int = 200, **context: Any
+    ) -> web.Response:
         """Return a page with the parts common to all pages."""
         # A confirmation belongs to the page where it was opened.
-        path = str(context.get("back", "")) if template in _FORMS else visit.request.path
+        path = str(context.get("back", "")) if template in _FORMS else ctx.request.path
         place = path.partition("?")[0].removeprefix(ROOT).strip("/").partition("/")[0]
         broker = self._source.broker()
         common = {
-            "visit": visit,
-            "token": self._gate.token(visit.actor),
+            "ctx": ctx,
+            "token": self._gate.token(ctx.actor),
             "navigation": self._navigation,
             "may_change": self._may_change,
             "has_claims": self._has_claims,
             "place": _PAGE_OF.get(place, place),
-            "notice": None if status != 200 else self.notices.take(visit.actor, visit.text("notice")),
+            "notice": None if status != 200 else self.notices.take(ctx.actor, ctx.text("notice")),
             "now_ms": self._clock.now_ms(),
             "broker": broker,
             "master": None if broker.obstacle is None else await self._lookups.master(),
             "is_live": self._is_live,
-            "may_manage": visit.may_manage and self._is_live,
+            "may_manage": ctx.may_manage and self._is_live,
         }
         return self._renderer.page(template, common | context, status=status)
 
@@ -99,30 +101,30 @@ class PageFrame:
         except Exception as error:
             return await self._failed(error, request, None)
 
-    async def answered(self, visit: Visit, page: Page) -> web.StreamResponse:
+    async def answered(self, ctx: RequestContext, page: Page) -> web.StreamResponse:
         """Return a page, or an error page."""
         try:
-            return await page(visit)
+            return await page(ctx)
         except Exception as error:
-            return await self._failed(error, visit.request, visit)
+            return await self._failed(error, ctx.request, ctx)
 
     async def _failed(
-        self, error: Exception, request: web.Request, visit: Visit | None
+        self, error: Exception, request: web.Request, ctx: RequestContext | None
     ) -> web.StreamResponse:
         """Return an error as a page, without details that belong only in the log."""
         if not isinstance(error, web.HTTPException):
-            return await self._error(visit, *reported(error, request))
+            return await self._error(ctx, *reported(error, request))
         if error.status < 400:
             error.headers.update(HEADERS)
             raise error
         # The script must not trigger the browser's login dialog.
         kept = ("Allow",) if CHANGE_HEADER in request.headers else ("Allow", "WWW-Authenticate")
-        answer = await self._error(visit, error.status, error.text or error.reason)
+        answer = await self._error(ctx, error.status, error.text or error.reason)
         answer.headers.update({name: error.headers[name] for name in kept if name in error.headers})
         return answer
 
-    async def _error(self, visit: Visit | None, status: int, text: str) -> web.Response:
+    async def _error(self, ctx: RequestContext | None, status: int, text: str) -> web.Response:
         context = {"code": status, "text": text}
-        if visit is None:  # for a visitor who may not learn anything about the broker
+        if ctx is None:  # for a user who may learn nothing about the broker
             return self._renderer.page("error.html", {**context, "layout": "base.html"}, status=status)
-        return await self.page(visit, "error.html", status=status, layout="page.html", **context)
+        return await self.page(ctx, "error.html", status=status, layout="page.html", **context)

@@ -12,7 +12,7 @@ from typing import Any
 
 from jdbcstore.broker.console.bodies import preview
 from jdbcstore.broker.console.database import ConsoleSource
-from jdbcstore.broker.console.visits import Visit
+from jdbcstore.broker.console.request_context import RequestContext
 from jdbcstore.broker.management.messages import MOST_SEEN, MessageChoice, MessagePage
 from jdbcstore.broker.management.requests import Fields, position
 from jdbcstore.broker.management.texts import counted
@@ -42,45 +42,45 @@ COLUMNS = (
 """Each column: its sort key, title and class; a column without a key cannot be sorted."""
 
 
-def choice_of(visit: Visit) -> MessageChoice:
+def choice_of(ctx: RequestContext) -> MessageChoice:
     """Return the selection of messages that a page requests."""
     return MessageChoice(
-        ids=tuple(visit.form.get("id", ())) or None,
-        selector=visit.text("selector").strip() or None,
-        contains=visit.text("contains").strip() or None,
+        ids=tuple(ctx.form.get("id", ())) or None,
+        selector=ctx.text("selector").strip() or None,
+        contains=ctx.text("contains").strip() or None,
     )
 
 
-def asked_of(visit: Visit) -> dict[str, str]:
+def asked_of(ctx: RequestContext) -> dict[str, str]:
     """Return the parameters that the links of a page must keep.
 
     :raises NotARequest: the sort key is unknown
     """
-    sort, order = visit.text("sort"), visit.text("order")
+    sort, order = ctx.text("sort"), ctx.text("order")
     if sort and sort not in _KEYS:
         raise NotARequest(f"sort must be one of {', '.join(_KEYS)}, or absent for the queue's own order")
     return {
-        "selector": visit.text("selector").strip(),
-        "contains": visit.text("contains").strip(),
+        "selector": ctx.text("selector").strip(),
+        "contains": ctx.text("contains").strip(),
         "sort": sort,
         "order": order if sort and order == "desc" else "",
     }
 
 
-async def messages_of(visit: Visit, source: ConsoleSource, queue: Destination) -> dict[str, Any]:
+async def messages_of(ctx: RequestContext, source: ConsoleSource, queue: Destination) -> dict[str, Any]:
     """Return the requested page of messages, as the context of its template.
 
     :raises StoreError: the queue cannot be read, or the selector is invalid
     """
-    asked, after = asked_of(visit), Fields({"after": visit.text("after")}).cursor("after")
+    asked, after = asked_of(ctx), Fields({"after": ctx.text("after")}).cursor("after")
     key = _KEYS.get(asked["sort"])
     limit = _ROWS if key is None else MOST_SEEN
-    page = await source.page(queue, choice_of(visit), after=after, limit=limit)
+    page = await source.page(queue, choice_of(ctx), after=after, limit=limit)
     messages, number, pages, note = [*page.messages], 1, 1, ""
     if key is not None:
         messages.sort(key=key, reverse=asked["order"] == "desc")
         pages = max(ceil(len(messages) / _ROWS), 1)
-        number = min(visit.number("page", least=1, most=1 << 31) or 1, pages)
+        number = min(ctx.number("page", least=1, most=1 << 31) or 1, pages)
         note = _sorted_note(
             page, is_first=after is None, is_filtered=bool(asked["selector"] or asked["contains"])
         )
@@ -89,7 +89,7 @@ async def messages_of(visit: Visit, source: ConsoleSource, queue: Destination) -
         "page": page,
         "rows": [(message, preview(message)) for message in messages],
         "next": position(page.next),
-        "after": visit.text("after"),
+        "after": ctx.text("after"),
         "number": number,
         "pages": pages,
         "note": note,

@@ -25,8 +25,8 @@ from jdbcstore.broker.console.life import LifeEvent, life_of, recorded
 from jdbcstore.broker.console.lookups import Lookups, Master, Schema
 from jdbcstore.broker.console.messages import COLUMNS, asked_of, choice_of, messages_of
 from jdbcstore.broker.console.rendering import Renderer, Static, bare, url
+from jdbcstore.broker.console.request_context import MAX_FORM, ConsoleGate, RequestContext
 from jdbcstore.broker.console.tables import CONNECTIONS, DESTINATIONS, ROWS, SUBSCRIBERS, listed
-from jdbcstore.broker.console.visits import MAX_FORM, ConsoleGate, Visit
 from jdbcstore.broker.management.alarms import alarms
 from jdbcstore.broker.management.claims import ClaimManagement, SharedQueues
 from jdbcstore.broker.management.guard import Guard
@@ -152,8 +152,8 @@ class Console:
     def _handler(self, role: str, page: Page) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             began, cpu = time.perf_counter(), time.thread_time()
-            visit = await self._gate.visit(request, role)
-            answer = await self._frame.answered(visit, page)
+            ctx = await self._gate.admit(request, role)
+            answer = await self._frame.answered(ctx, page)
             times = 1000 * (time.perf_counter() - began), 1000 * (time.thread_time() - cpu)
             answer.headers["Server-Timing"] = "page;dur={:.1f}, cpu;dur={:.1f}".format(*times)
             return answer
@@ -165,17 +165,17 @@ class Console:
 
     # Pages
 
-    async def _overview(self, visit: Visit) -> web.Response:
-        history, now = self._history, await self._watch.look()
+    async def _overview(self, ctx: RequestContext) -> web.Response:
+        history, now = self._history, await self._watch.read()
         raised = [*alarms(now)]
         if now.broker.obstacle is not None:
-            return await self._show(visit, "waiting.html", alarms=raised)
+            return await self._show(ctx, "waiting.html", alarms=raised)
         queues = [view for view in now.views if not view.is_topic]
         dead_names = {*map(str, now.dead)}
         backlog = sum(view.size or 0 for view in queues)
         ages = [view.oldest_age for view in now.largest if view.oldest_age is not None]
         return await self._show(
-            visit,
+            ctx,
             "overview.html",
             alarms=raised,
             largest=now.largest,
@@ -185,18 +185,18 @@ class Console:
             in_flight=sum(view.in_flight for view in now.views),
             dead=sum(view.size or 0 for view in queues if view.name in dead_names),
             rates=[history.rate(kind) for kind in (ENQUEUED, DEQUEUED, DEAD)],
-            **self._charts(visit, size=backlog),
+            **self._charts(ctx, size=backlog),
             store=await self._source.store(),
         )
 
     def _charts(
-        self, visit: Visit, name: Destination | None = None, *, is_topic: bool = False, size: int = 0
+        self, ctx: RequestContext, name: Destination | None = None, *, is_topic: bool = False, size: int = 0
     ) -> dict[str, Any]:
         """Return the charts of a page in the requested span.
 
         :param size: the number of messages now
         """
-        history, chosen = self._history, visit.text("span") or "hour"
+        history, chosen = self._history, ctx.text("span") or "hour"
         if chosen not in SPANS:
             raise NotARequest(f"span must be one of {', '.join(SPANS)}")
         span = SPANS[chosen]
@@ -211,42 +211,42 @@ class Console:
             )
         return {"charts": charts, "span": chosen}
 
-    async def _list(self, visit: Visit, kind: DestinationKind) -> web.Response:
+    async def _list(self, ctx: RequestContext, kind: DestinationKind) -> web.Response:
         is_topic = kind is DestinationKind.TOPIC
         views = [view for view in await self._source.destinations() if view.is_topic == is_topic]
-        page = listed(visit, views, DESTINATIONS, lambda view: bare(view.name))
+        page = listed(ctx, views, DESTINATIONS, lambda view: bare(view.name))
         rows = page["rows"]
         if any(view.size is None and not view.is_topic for view in rows):
             counted = await self._source.destinations([Destination.parse(view.name) for view in rows])
             by_name = {view.name: view for view in counted}
             rows = [by_name.get(view.name, view) for view in rows]
         return await self._show(
-            visit,
+            ctx,
             "destinations.html",
             kind="topic" if is_topic else "queue",
             **{**page, "rows": rows},
         )
 
-    async def _destination(self, visit: Visit, kind: DestinationKind) -> web.Response:
-        name, is_topic = visit.destination(kind), kind is DestinationKind.TOPIC
+    async def _destination(self, ctx: RequestContext, kind: DestinationKind) -> web.Response:
+        name, is_topic = ctx.destination(kind), kind is DestinationKind.TOPIC
         shown = "topic" if is_topic else "queue"
         try:
             view = await self._source.destination(name)
         except DestinationNotFound:
-            return await self._show(visit, "missing.html", status=404, name=name.name, kind=shown)
+            return await self._show(ctx, "missing.html", status=404, name=name.name, kind=shown)
         messages: dict[str, Any] = {"page": None, "rows": []}
-        error, history, asked = None, self._history, asked_of(visit)
-        charts = self._charts(visit, name, is_topic=is_topic, size=view.size or 0)
+        error, history, asked = None, self._history, asked_of(ctx)
+        charts = self._charts(ctx, name, is_topic=is_topic, size=view.size or 0)
         if not history.has(name):
             charts["charts"] = []
-        if visit.may_browse and not is_topic:
+        if ctx.may_browse and not is_topic:
             try:
-                messages = await messages_of(visit, self._source, name)
+                messages = await messages_of(ctx, self._source, name)
             except StoreError as failure:
                 error = failure
         subscriptions = await (self._subscriptions() if is_topic else self._source.subscriptions())
         return await self._show(
-            visit,
+            ctx,
             "destination.html",
             status=200 if error is None else status_of(error),
             kind=shown,
@@ -257,31 +257,31 @@ class Console:
             **messages,
             query=asked,
             columns=COLUMNS,
-            is_first=not visit.text("after"),
+            is_first=not ctx.text("after"),
             error=None if error is None else str(error),
             consumers=[view for view in subscriptions if view.destination == str(name)],
             clients=self._clients(),
             is_dead=not is_topic and name in self._source.dead_letter_queues(),
         )
 
-    async def _message(self, visit: Visit) -> web.Response:
-        name, wanted = visit.destination(), visit.text("id")
+    async def _message(self, ctx: RequestContext) -> web.Response:
+        name, wanted = ctx.destination(), ctx.text("id")
         try:
             message = await self._source.message(name, wanted)
         except MessageNotFound as error:
-            return await self._gone(visit, name, wanted, error)
+            return await self._gone(ctx, name, wanted, error)
         left: list[RemovalRecord] = []
         if message.message_id is not None:
             left = await self._source.removals(message.message_id, message.timestamp_ms or None)
         properties, body, damage = None, None, None
-        as_hex = visit.text("hex") == "yes"
+        as_hex = ctx.text("hex") == "yes"
         try:
             properties = properties_of(message)
             body = shown_body(message, as_hex=as_hex)
         except CorruptMessage as error:
             damage = str(error)
         return await self._show(
-            visit,
+            ctx,
             "message.html",
             name=name.name,
             message=message,
@@ -291,11 +291,11 @@ class Console:
             as_hex=as_hex,
             damage=damage,
             life=self._life(message, name, left),
-            back=visit.came_from(url("queue", name=name.name)),
+            back=ctx.came_from(url("queue", name=name.name)),
         )
 
     async def _gone(
-        self, visit: Visit, queue: Destination, wanted: str, error: MessageNotFound
+        self, ctx: RequestContext, queue: Destination, wanted: str, error: MessageNotFound
     ) -> web.Response:
         """Answer with the records of a message that is no longer in its queue.
 
@@ -306,7 +306,7 @@ class Console:
             raise error
         life, text = [*recorded(left)], str(error)
         return await self._show(
-            visit, "gone.html", status=404, name=queue.name, id=wanted, error=text, life=life
+            ctx, "gone.html", status=404, name=queue.name, id=wanted, error=text, life=life
         )
 
     def _life(self, message: Message, queue: Destination, left: Sequence[RemovalRecord]) -> list[LifeEvent]:
@@ -316,15 +316,15 @@ class Console:
         holder = management.views.holder(queue, message)
         return life_of(message, queue, holder, management.inside.log(limit=1000), left)
 
-    async def _subscribers(self, visit: Visit) -> web.Response:
+    async def _subscribers(self, ctx: RequestContext) -> web.Response:
         clients = self._clients()
 
         def said(view: SubscriptionView) -> str:
             client = view.client_id or clients.get(view.connection_id or "") or view.connection_id
             return f"{view.destination} {client} {view.name or ''} {view.selector or ''}"
 
-        page = listed(visit, await self._subscriptions(), SUBSCRIBERS, said)
-        return await self._show(visit, "subscribers.html", clients=clients, **page)
+        page = listed(ctx, await self._subscriptions(), SUBSCRIBERS, said)
+        return await self._show(ctx, "subscribers.html", clients=clients, **page)
 
     async def _subscriptions(self) -> list[SubscriptionView]:
         """Return subscriptions with their pending messages, unless there are too many to count for each
@@ -341,14 +341,14 @@ class Console:
     def _connected(self) -> list[ConnectionView]:
         return self._source.connections() if isinstance(self._source, Views) else []
 
-    async def _connections(self, visit: Visit) -> web.Response:
+    async def _connections(self, ctx: RequestContext) -> web.Response:
         def said(view: ConnectionView) -> str:
             return " ".join((view.client_id or "", view.id, view.peer, view.user, *view.sends_to))
 
-        page = listed(visit, self._connected(), CONNECTIONS, said)
-        return await self._show(visit, "connections.html", **page)
+        page = listed(ctx, self._connected(), CONNECTIONS, said)
+        return await self._show(ctx, "connections.html", **page)
 
-    async def _dead_letters(self, visit: Visit) -> web.Response:
+    async def _dead_letters(self, ctx: RequestContext) -> web.Response:
         views = [
             view for view in await self._source.destinations(self._source.dead_letter_queues()) if view.size
         ]
@@ -357,14 +357,14 @@ class Console:
         for view in views[:_LARGEST]:
             with suppress(DestinationNotFound):
                 queues.append(await grouped(self._source, Destination.parse(view.name)))
-        return await self._show(visit, "dead_letters.html", queues=queues, more=max(len(views) - _LARGEST, 0))
+        return await self._show(ctx, "dead_letters.html", queues=queues, more=max(len(views) - _LARGEST, 0))
 
-    async def _operations(self, visit: Visit) -> web.Response:
+    async def _operations(self, ctx: RequestContext) -> web.Response:
         runs = self._source.operations() if isinstance(self._source, Views) else []
-        return await self._show(visit, "operations.html", runs=runs)
+        return await self._show(ctx, "operations.html", runs=runs)
 
-    async def _scheduled(self, visit: Visit) -> web.Response:
-        number = visit.number("page", least=1, most=1 << 31) or 1
+    async def _scheduled(self, ctx: RequestContext) -> web.Response:
+        number = ctx.number("page", least=1, most=1 << 31) or 1
         page: dict[str, Any] = {"total": None, "scheduled": []}
         error = "scheduled messages are on the console of their broker"
         if self._management is not None:
@@ -373,7 +373,7 @@ class Console:
             except InvalidDestination as failure:
                 error = str(failure)
         return await self._show(
-            visit,
+            ctx,
             "scheduled.html",
             rows=page["scheduled"],
             total=page["total"],
@@ -383,37 +383,37 @@ class Console:
             asked={},
         )
 
-    async def _configuration(self, visit: Visit) -> web.Response:
+    async def _configuration(self, ctx: RequestContext) -> web.Response:
         inside = None if self._management is None else self._management.inside
         return await self._show(
-            visit,
+            ctx,
             "configuration.html",
             found=None if inside is None else inside.configuration(),
             users=[] if inside is None else await inside.users(),
         )
 
-    async def _log(self, visit: Visit) -> web.Response:
-        search = visit.text("search")
+    async def _log(self, ctx: RequestContext) -> web.Response:
+        search = ctx.text("search")
         lines = [] if self._management is None else self._management.inside.log(search=search, limit=ROWS)
-        return await self._show(visit, "log.html", lines=lines, search=search)
+        return await self._show(ctx, "log.html", lines=lines, search=search)
 
-    async def _body(self, visit: Visit) -> web.Response:
+    async def _body(self, ctx: RequestContext) -> web.Response:
         """Answer with the body of a message as a file."""
-        message = await self._source.message(visit.destination(), visit.text("id"))
+        message = await self._source.message(ctx.destination(), ctx.text("id"))
         return download(*body_file(message))
 
-    async def _export(self, visit: Visit) -> web.StreamResponse:
+    async def _export(self, ctx: RequestContext) -> web.StreamResponse:
         """Answer with messages as lines of JSON: the selected ones, or all that match a selector."""
-        name = visit.destination()
-        choice = choice_of(visit)
-        if visit.text("chosen") and choice.ids is None:
+        name = ctx.destination()
+        choice = choice_of(ctx)
+        if ctx.text("chosen") and choice.ids is None:
             raise NotARequest("no message is selected; go back and select some")
-        return await exported(visit, self._source, name, choice)
+        return await exported(ctx, self._source, name, choice)
 
-    async def _transactions(self, visit: Visit) -> web.Response:
-        return await self._show(visit, "transactions.html", transactions=await self._source.transactions())
+    async def _transactions(self, ctx: RequestContext) -> web.Response:
+        return await self._show(ctx, "transactions.html", transactions=await self._source.transactions())
 
-    async def _broker(self, visit: Visit) -> web.Response:
+    async def _broker(self, ctx: RequestContext) -> web.Response:
         source, store, journal, schema = self._source, None, None, None
         streams: list[StreamHealth] = []
         try:
@@ -425,7 +425,7 @@ class Console:
             if source.broker().obstacle is None:
                 raise
         return await self._show(
-            visit,
+            ctx,
             "broker.html",
             lock=source.lock(),
             events=source.lock_history() if isinstance(source, Views) else [],
@@ -435,17 +435,17 @@ class Console:
             schema=schema,
         )
 
-    async def _database(self, visit: Visit) -> web.Response:
+    async def _database(self, ctx: RequestContext) -> web.Response:
         served = self._source.broker().obstacle is None
         checkup = await self._source.checkup() if served else None
-        return await self._show(visit, "database.html", checkup=checkup, figures=FIGURES)
+        return await self._show(ctx, "database.html", checkup=checkup, figures=FIGURES)
 
-    async def _state(self, visit: Visit) -> web.Response:
+    async def _state(self, ctx: RequestContext) -> web.Response:
         """Answer the script of a page that is not live."""
-        return await self._show(visit, "state.html")
+        return await self._show(ctx, "state.html")
 
-    async def _claims(self, shared: SharedQueues, visit: Visit) -> web.Response:
-        return await self._show(visit, "claims.html", **await claims_context(shared, visit))
+    async def _claims(self, shared: SharedQueues, ctx: RequestContext) -> web.Response:
+        return await self._show(ctx, "claims.html", **await claims_context(shared, ctx))
 
 
 def _headers(message: Message) -> list[tuple[str, object]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any, TypeVar
 
-from jdbcstore.broker.console.visits import Visit
+from jdbcstore.broker.console.request_context import RequestContext
 from jdbcstore.broker.management.lists import arranged
 from jdbcstore.broker.operations import NotARequest
 
@@ -52,22 +52,22 @@ T = TypeVar("T")
 
 
 def listed(
-    visit: Visit, views: Sequence[T], columns: Sequence[tuple[str, str, str]], said: Callable[[T], str]
+    ctx: RequestContext, views: Sequence[T], columns: Sequence[tuple[str, str, str]], said: Callable[[T], str]
 ) -> dict[str, Any]:
     """Return the requested page of a list, as the context of its template.
 
     :param said: returns the text of a view to search
     :raises NotARequest: the conditions, the column or the page number is invalid
     """
-    search, where = visit.text("search"), visit.text("where")
-    sort, is_descending = visit.text("sort") or columns[0][0], visit.text("order") == "desc"
+    search, where = ctx.text("search"), ctx.text("where")
+    sort, is_descending = ctx.text("sort") or columns[0][0], ctx.text("order") == "desc"
     if sort not in (name for name, _, _ in columns):
         raise NotARequest(f"sort must be one of {', '.join(name for name, _, _ in columns)}")
     rows = [view for view in views if search.lower() in said(view).lower()]
     rows = arranged(rows, where=where, sort=sort, is_descending=is_descending)
     asked = {"search": search, "where": where, "sort": sort, "order": "desc" if is_descending else "asc"}
     pages = max(ceil(len(rows) / ROWS), 1)
-    number = min(visit.number("page", least=1, most=1 << 31) or 1, pages)
+    number = min(ctx.number("page", least=1, most=1 << 31) or 1, pages)
     return {
         "rows": rows[(number - 1) * ROWS : number * ROWS],
         "total": len(rows),

@@ -25,21 +25,21 @@ class CachedProbe(Generic[T]):
         self._began = -period
         self._running: asyncio.Task[None] | None = None
 
-    async def last(self, look: Callable[[], Awaitable[T]]) -> T | None:
+    async def last(self, probe: Callable[[], Awaitable[T]]) -> T | None:
         """Return the last result; None if the first check takes longer than the patience.
 
-        :param look: the check, which must not raise
+        :param probe: the check, which must not raise
         """
         now = self._clock.monotonic()
         if self._running is None and now - self._began >= self._period:
             self._began = now
-            self._running = asyncio.create_task(self._look(look))
+            self._running = asyncio.create_task(self._probe(probe))
         if self._running is not None:
             await asyncio.wait({self._running}, timeout=self._patience)
         return self._last
 
-    async def _look(self, look: Callable[[], Awaitable[T]]) -> None:
+    async def _probe(self, probe: Callable[[], Awaitable[T]]) -> None:
         try:
-            self._last = await look()
+            self._last = await probe()
         finally:
             self._running = None

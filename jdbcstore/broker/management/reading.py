@@ -268,7 +268,7 @@ class Views:
 
     def look_at_consumers(self) -> None:
         """Record the progress of consumers."""
-        self._watched.look(self._master.engine().destinations.subscriptions, self._clock.monotonic())
+        self._watched.observe(self._master.engine().destinations.subscriptions, self._clock.monotonic())
 
     def _consumers(self) -> list[tuple[SubscriptionView, BaseSubscription]]:
         self.look_at_consumers()

@@ -61,7 +61,7 @@ class BrokerWatch:
         self._folders = tuple(folders)
         self.history = history
 
-    async def look(self) -> Watched:
+    async def read(self) -> Watched:
         """Return the current input of alarms; only the role if the broker is not serving.
 
         :raises StoreError: the store cannot be read
@@ -102,7 +102,7 @@ class BrokerWatch:
 
         :raises StoreError: the store cannot be read
         """
-        return [*alarms(await self.look())]
+        return [*alarms(await self.read())]
 
     async def sampling(self, views: Views, _: object) -> AsyncIterator[None]:
         """Take samples of a broker's counters while an application runs."""

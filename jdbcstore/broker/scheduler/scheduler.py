@@ -83,7 +83,7 @@ class Scheduler:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """Check for due jobs, because a job was added or the clock was set."""
         self._changed.set()
 
@@ -122,11 +122,11 @@ class Scheduler:
     def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:  # noqa: ARG002
         if reference is not None and reference.sequence >= 0:  # otherwise the store dropped it as a duplicate
             self._add(reference.sequence, Job.of(message))
-            self.look()
+            self.wake()
 
     def resync(self) -> None:
         self._must_load = True
-        self.look()
+        self.wake()
 
     def read_from(self, sequence: int | None) -> None:  # noqa: ARG002 - all jobs are read
         self.resync()
@@ -313,7 +313,7 @@ class Scheduler:
         for sequence in sequences:
             self.jobs[sequence] = replace(self.jobs[sequence], at_ms=now_ms)
             heappush(self._due, (now_ms, sequence))
-        self.look()
+        self.wake()
 
     async def read(self, sequence: int) -> Message | None:
         """Return the stored message of a job; None if it was removed."""

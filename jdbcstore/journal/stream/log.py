@@ -187,7 +187,9 @@ class StreamContents:
         return at, None
 
 
-def look(server: StreamServer, *, ignore_missing: bool = False, settled: bool = False) -> StreamContents:
+def contents_of(
+    server: StreamServer, *, ignore_missing: bool = False, settled: bool = False
+) -> StreamContents:
     """Return the contents of a stream as it is now; or as it was a little before, unless ``settled``.
 
     :raises CorruptJournal: it was purged, or its last message was deleted
@@ -357,7 +359,9 @@ class StreamLog:
             return self._spans[0].first_number
 
     def recover(self) -> StreamContents:
-        contents = look(self._server, ignore_missing=self._config.ignore_missing_journalfiles, settled=True)
+        contents = contents_of(
+            self._server, ignore_missing=self._config.ignore_missing_journalfiles, settled=True
+        )
         self._found = replace(contents, claimer=self._claim)
         self._store = contents.store
         return self._found
@@ -545,7 +549,7 @@ class StreamLog:
         """
         missing = self._config.ignore_missing_journalfiles
         try:
-            contents = look(self._server, ignore_missing=missing, settled=True)
+            contents = contents_of(self._server, ignore_missing=missing, settled=True)
             if contents.last < last:
                 # A server that led the others, and does not know yet that it is cut off from them.
                 raise StoreUnavailable(

@@ -18,7 +18,7 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreError, StoreUnavailable
 from jdbcstore.journal.stream.connection import ANSWER
 from jdbcstore.journal.stream.keys import Key, StreamKeys
-from jdbcstore.journal.stream.log import look
+from jdbcstore.journal.stream.log import contents_of
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.util.stream_health import StreamMember
 
@@ -265,7 +265,7 @@ def group(config: JournalConfig) -> ReplicaGroup:
     """
     server = StreamServer(config, create=False)
     try:
-        contents = look(server)
+        contents = contents_of(server)
         return ReplicaGroup(contents.last_number, contents.first_number, tuple(Members(server).every()))
     finally:
         server.close()

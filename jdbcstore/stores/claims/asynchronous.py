@@ -222,7 +222,7 @@ class AsyncClaimQueue:
         """
         deadline, pause = time.monotonic() + wait, SHORTEST_PAUSE
         while True:
-            claims, count = await self._owner.run(partial(self._queue.look, limit), undo=self._abandon)
+            claims, count = await self._owner.run(partial(self._queue.try_claim, limit), undo=self._abandon)
             left = deadline - time.monotonic()
             if claims or left <= 0:
                 return claims

@@ -69,7 +69,7 @@ class ClaimDatabase:
         self._held: list[HeldClaims] = []
         self._lost: list[Row] = []
         """Lost connections, which the server may not have ended."""
-        self._turn = threading.Condition()
+        self._changed = threading.Condition()
         self._taking = 0
         self._answer_lost = False
         self._gate = Gate()
@@ -192,9 +192,9 @@ class ClaimDatabase:
 
         If its answer is lost, its claims are returned before the next such query.
         """
-        with self._turn:
+        with self._changed:
             if self._answer_lost:
-                self._turn.wait_for(lambda: not self._taking)
+                self._changed.wait_for(lambda: not self._taking)
                 self._return_lost()
             self._taking += 1
         try:
@@ -203,16 +203,16 @@ class ClaimDatabase:
             self._answer_lost = True
             raise
         finally:
-            with self._turn:
+            with self._changed:
                 self._taking -= 1
-                self._turn.notify_all()
+                self._changed.notify_all()
 
     def return_unknown(self) -> None:
         """Schedule the return of orphaned claims before the next query that claims messages."""
         self._answer_lost = True
 
     def _return_lost(self) -> None:
-        """Return orphaned claims, if there may be any; the caller holds the turn."""
+        """Return orphaned claims, if there may be any; the caller holds the condition."""
         if self._answer_lost:
             self._answer_lost = False  # first: another answer may be lost meanwhile
             try:
@@ -227,7 +227,7 @@ class ClaimDatabase:
 
         :raises StoreUnavailable: the database does not answer
         """
-        with self._turn:
+        with self._changed:
             if not self._taking:
                 self._return_lost()
         self._forget_joined()

@@ -323,7 +323,7 @@ class QueueFlow:
         :raises StoreUnavailable: the database does not answer
         """
         if not self.is_known or self._database.clock.monotonic() >= self._look_at:
-            self.look()
+            self.refresh()
         return self.is_keyed
 
     # Claiming
@@ -332,7 +332,7 @@ class QueueFlow:
         rows = self._database.fetch(self._sql.find_version)
         return int(rows[0][0]) if rows else None
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Look whether the queue has settings, if any have changed since the last look."""
         self.is_known = False
         version = self._find_version()

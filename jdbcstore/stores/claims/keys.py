@@ -197,7 +197,7 @@ class KeyedTaking:
             self._earlier, self._filed_to = self._filed_to, min(self._filed_to, self._earlier)
             self._is_rewound = True
 
-    def look(self, connection: Connection) -> None:
+    def rescan(self, connection: Connection) -> None:
         """Look for messages from the first on, and forget keys that are of no use any more."""
         here = {"container": self._container}
         while gone := [id_ for (id_,) in connection.fetch(self._sql.find_unkeyed, **here, limit=_PAGE)]:

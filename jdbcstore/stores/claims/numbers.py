@@ -61,7 +61,7 @@ def read_shared(
     key_settings = {name: read_keys(session, name) for name in keyed}
     with session.translated(), closing(session.connect()) as connection:
         connection.control.read_in_order()
-        return _Look(session, connection, settings, key_settings, only_set=only_set).read()
+        return _Reading(session, connection, settings, key_settings, only_set=only_set).read()
 
 
 def read_last_id(session: DatabaseSession) -> int | None:
@@ -93,7 +93,7 @@ def read_held(session: DatabaseSession, queue: Destination, limit: int) -> list[
     ]
 
 
-class _Look:
+class _Reading:
     """One look at all queues, on a connection of its own."""
 
     def __init__(

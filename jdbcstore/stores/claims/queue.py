@@ -99,7 +99,7 @@ class ClaimQueue:
         """Pause, limit and rate of the queue, for all processes."""
         self._taking = Taking(database.session, self._container, self.flow)
         self._returned = 0
-        self._upkeep = Upkeep(database, self._container, self.remove, self._taking.look)
+        self._upkeep = Upkeep(database, self._container, self.remove, self._taking.file_keys)
         self._lock = threading.Lock()
         self._settings_due = float("-inf")
 
@@ -141,14 +141,14 @@ class ClaimQueue:
         """
         deadline, pause = time.monotonic() + wait, SHORTEST_PAUSE
         while True:
-            claims, count = self.look(limit)
+            claims, count = self.try_claim(limit)
             left = deadline - time.monotonic()
             if claims or left <= 0:
                 return claims
             self._database.wakeups.wait(self._container, count, min(left, self.seconds(pause)))
             pause = self.next_pause(pause, count)
 
-    def look(self, limit: int) -> tuple[list[Claim], int]:
+    def try_claim(self, limit: int) -> tuple[list[Claim], int]:
         """Claim messages without waiting; also the number of wake-ups before, beyond which one is new."""
         count, returns = self._database.wakeups.count(self._container)
         return self._claim_now(limit, returns), count
@@ -216,7 +216,7 @@ class ClaimQueue:
 
     def _look_around(self, *, from_start: bool) -> None:
         """Look for settings; every few seconds for late, expired and stray messages."""
-        self.flow.look()
+        self.flow.refresh()
         self._settings_due = self._database.clock.monotonic() + LOOK_AGAIN
         if self.flow.is_keyed:
             self._taking.keyed.file_late()

@@ -100,10 +100,10 @@ class Taking:
         self._was_empty = not rows
         return rows
 
-    def look(self, connection: Connection) -> None:
+    def file_keys(self, connection: Connection) -> None:
         """Look for messages whose keys are not known, where there are keys."""
         if self._flow.is_keyed:
-            self.keyed.look(connection)
+            self.keyed.rescan(connection)
 
     def _take_seen(self, connection: Connection, session: int, begin: Begin, limit: int) -> list[Row] | None:
         """Claim messages without a lock; None if others claimed meanwhile, or there is more to do."""

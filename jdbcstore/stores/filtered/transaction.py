@@ -64,7 +64,7 @@ class Outcomes:
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
-        self._turn = threading.Condition()
+        self._changed = threading.Condition()
         self._committing = 0
         self._finishing = False
         self._unfinished = False
@@ -77,8 +77,8 @@ class Outcomes:
         """
         if self._unfinished:
             self.finish()
-        with self._turn:
-            self._turn.wait_for(lambda: not self._finishing)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._finishing)
             self._committing += 1
         try:
             prepared, xid = self._prepare(work)
@@ -86,9 +86,9 @@ class Outcomes:
                 self._commit(prepared, xid)
             return xid
         finally:
-            with self._turn:
+            with self._changed:
                 self._committing -= 1
-                self._turn.notify_all()
+                self._changed.notify_all()
 
     def _prepare(self, work: Sequence[tuple[Store, Fill]]) -> tuple[list[Store], XATransactionId]:
         """Prepare each branch; returns the stores with something to decide, the coordinator first."""
@@ -162,17 +162,17 @@ class Outcomes:
 
         :raises StoreError: a store does not answer
         """
-        with self._turn:
+        with self._changed:
             # Otherwise a transaction that is being decided would look like an interrupted one.
-            self._turn.wait_for(lambda: not self._finishing and not self._committing)
+            self._changed.wait_for(lambda: not self._finishing and not self._committing)
             self._finishing = True
         try:
             self._finish_all()
             yield
         finally:
-            with self._turn:
+            with self._changed:
                 self._finishing = False
-                self._turn.notify_all()
+                self._changed.notify_all()
 
     def _finish_all(self) -> None:
         branches: dict[XATransactionId, list[Store]] = {}

@@ -91,7 +91,7 @@ class _Move:
 
 
 class AcknowledgementTracker:
-    """One subscription's acknowledgements, for the thread that has the writer's turn."""
+    """One subscription's acknowledgements, for the thread that holds the writer lock."""
 
     def __init__(self, statements: Statements, container: str, client_id: str, sub_name: str) -> None:
         self._sql = statements

@@ -59,7 +59,7 @@ def check_opens(config: JournalConfig, store: CheckpointedStore | None) -> None:
     config = replace(config, ignore_missing_journalfiles=False)
     binding = None if store is None else JournalBinding(store, config)
     if binding:
-        binding.look()  # first: the files may grow meanwhile
+        binding.read_mark()  # first: the files may grow meanwhile
     with contents(config) as journal:
         after = binding.check(journal) if binding else journal.first_number - 1
         for record in journal.records(after):
@@ -73,7 +73,7 @@ def has_more(config: JournalConfig, store: CheckpointedStore) -> bool:
     :raises ConfigurationError: it belongs to another store
     """
     binding = JournalBinding(store, config)
-    binding.look()
+    binding.read_mark()
     with contents(config) as log:
         return next(log.records(binding.check(log)), None) is not None
 
@@ -103,7 +103,7 @@ class JournalBinding:
         """Note from where a journal that another process writes is replayed; see :meth:`check`."""
         self.after = self.check(contents)
 
-    def look(self) -> None:
+    def read_mark(self) -> None:
         """Read the store's offset."""
         self.mark = self._store.journal_mark() or _NEW
         self.last_sequence = self._store.last_sequence()
@@ -132,7 +132,7 @@ class JournalBinding:
             if self._config.stream is not None:
                 self._claim(contents)
             self._store.begin_journal()  # else another journal may be open, and this one is refused
-        self.look()
+        self.read_mark()
         if self.last_sequence >= MAX_SEQUENCE:
             raise sequences_used_up(self.last_sequence)
         return self._identity(contents), self.last_sequence + 1
@@ -142,7 +142,7 @@ class JournalBinding:
 
         A refusal, by the check or by the log, leaves everything to that process.
         """
-        self.look()
+        self.read_mark()
         if self._store.unsaved() is None:
             if contents.store not in (0, self.mark.store):
                 if self._config.replicated and self.was_new:

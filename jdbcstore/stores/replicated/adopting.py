@@ -8,7 +8,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal
 from jdbcstore.journal.inspection import BackingState
-from jdbcstore.journal.stream.log import StreamContents, begin_after, look
+from jdbcstore.journal.stream.log import StreamContents, begin_after, contents_of
 from jdbcstore.journal.stream.members import Member, Members
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.stores.jdbc.store import JdbcStore
@@ -51,7 +51,7 @@ def adopt(configuration: Configuration, *, force: bool = False) -> Adopted:
     server = StreamServer(journal)
     try:
         with _opened(configuration) as database:
-            known, contents = _known(database, 0), look(server, ignore_missing=True)
+            known, contents = _known(database, 0), contents_of(server, ignore_missing=True)
             _check_needed(journal, server, database, known)
             if contents.journal and contents.journal != known.journal:
                 raise ConfigurationError(
@@ -94,7 +94,7 @@ def _check_needed(
     :raises ConfigurationError: it could
     """
     try:
-        contents: StreamContents = look(server, settled=True)
+        contents: StreamContents = contents_of(server, settled=True)
         is_whole = contents.journal == known.journal and contents.last_number >= known.applied
         if is_whole and contents.first_number <= known.applied + 1:
             for _ in contents.records(known.applied):

@@ -16,7 +16,7 @@ from jdbcstore.errors import ConfigurationError, CorruptJournal, StoreError, Sto
 from jdbcstore.journal.abc import RecordLog
 from jdbcstore.journal.layout import Record
 from jdbcstore.journal.stream.aside import StreamAside
-from jdbcstore.journal.stream.log import StreamContents, look
+from jdbcstore.journal.stream.log import StreamContents, contents_of
 from jdbcstore.journal.stream.members import FOLLOWER, DamagedCopy, Member, Members
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.stores.jdbc.store import JdbcStore
@@ -355,7 +355,7 @@ class Following:
                 is_complete = self._round(settled=is_first or is_last)
             except CorruptJournal as error:
                 # The records may have been released during the read.
-                contents = look(self._server, settled=True)
+                contents = contents_of(self._server, settled=True)
                 self._check(contents, max(self._overlay.last_number, self._binding.after))
                 if is_first or is_last:
                     raise
@@ -370,7 +370,7 @@ class Following:
         """Apply the records of the stream; return whether none are left. ``settled``: ask a leader with a
         quorum."""
         self._server.find()
-        contents = look(self._server, settled=settled)
+        contents = contents_of(self._server, settled=settled)
         before = self._before
         if before is None:
             if not self._begins(contents):
@@ -398,7 +398,7 @@ class Following:
         empty, and has applied nothing, is of any stream.
         """
         binding = self._binding
-        binding.look()
+        binding.read_mark()
         mark = binding.mark
         if not contents.journal:
             if contents.is_current():

@@ -550,7 +550,7 @@ def test_a_claim_that_is_carried_out_late_is_nobodys(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # This read would be lost in place of the claim, and repeated.
-    monkeypatch.setattr("jdbcstore.stores.claims.flow.QueueFlow.look", lambda _: None)
+    monkeypatch.setattr("jdbcstore.stores.claims.flow.QueueFlow.refresh", lambda _: None)
     with Claims(database.url, StoreConfig(network_timeout=1.0)) as claims:
         queue = claims.queue("ORDERS")
         queue.add(*numbered(3))

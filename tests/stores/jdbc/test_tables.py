@@ -8,7 +8,7 @@ from sqlalchemy import inspect
 import jdbcstore
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.engine import Database as Target
-from jdbcstore.database.schema import look
+from jdbcstore.database.schema import inspect_tables
 from tests.support.databases import Database
 
 
@@ -16,7 +16,7 @@ def described(database: Database) -> tuple[dict[str, list[str]], dict[str, set[s
     """The columns in order, and the indexes, of each table that is there; by the adapter's own query."""
     target = Target(database.url, StoreConfig())
     assert target.adapter.described
-    present = look(database.engine, target.adapter, target.tables.known)
+    present = inspect_tables(database.engine, target.adapter, target.tables.known)
     return (
         {str(table.name): columns for table, columns in present.columns.items()},
         {str(table.name): indexes for table, indexes in present.indexes.items()},

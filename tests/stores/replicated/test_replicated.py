@@ -41,7 +41,7 @@ from jdbcstore.errors import (
 from jdbcstore.journal.logs import health
 from jdbcstore.journal.stream.keys import StreamKeys
 from jdbcstore.journal.stream.log import StreamLog
-from jdbcstore.journal.stream.log import look as stream_contents
+from jdbcstore.journal.stream.log import contents_of as stream_contents
 from jdbcstore.journal.stream.members import Copy, Member, Members, ReplicaGroup, group
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.lockers.base import AbstractLocker

@@ -12,7 +12,7 @@ from sqlalchemy import MetaData, NullPool, inspect
 from jdbcstore import StoreConfig
 from jdbcstore.database.engine import Database as Target
 from jdbcstore.database.migrations import Report, check, migration_of
-from jdbcstore.database.schema import create_tables, look
+from jdbcstore.database.schema import create_tables, inspect_tables
 from tests.support.databases import Database
 
 Schema = dict[str, Any]
@@ -68,7 +68,9 @@ _fresh: dict[Any, Schema] = {}
 def _make_fresh(database: Database, options: dict[str, Any]) -> Schema:
     target = Target(database.url, StoreConfig(**options))
     engine = target.connect_with(poolclass=NullPool)
-    create_tables(engine, target.adapter, target.tables, look(engine, target.adapter, target.tables.all))
+    create_tables(
+        engine, target.adapter, target.tables, inspect_tables(engine, target.adapter, target.tables.all)
+    )
     made = schema_of(database)
     target.tables.messages.metadata.drop_all(engine, tables=target.tables.known)
     return made

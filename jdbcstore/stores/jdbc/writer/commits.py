@@ -25,7 +25,7 @@ _LOST = (LockLost, StoreClosed, StoreUnavailable)
 
 
 class Commits:
-    """Batches that are committed, and the units in flight. The holder of the writer's turn uses it."""
+    """Batches that are committed, and the units in flight. The holder of the writer lock uses it."""
 
     def __init__(
         self, committer: Committer, *, statistics: StatisticsRefresher, lock: threading.RLock

@@ -54,7 +54,7 @@ class _NotConnected(Exception):
 
 
 class Committer:
-    """The writer's connection and its sequences. For the thread that has the turn, except :meth:`cancel`.
+    """The writer's connection and its sequences. Hold the writer lock, except for :meth:`cancel`.
 
     A lost connection may still exist for the server, and its last request may be pending: waiting for a lock,
     a disk or a standby, or still in the network. It would be committed after later writes.

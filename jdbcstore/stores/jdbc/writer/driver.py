@@ -32,9 +32,9 @@ class Begun(NamedTuple):
 
 
 class DrivenWriter(Protocol):
-    """The writer, as its driver sees it. Only the holder of the turn changes it."""
+    """The writer, as its driver sees it. Only the holder of the writer lock changes it."""
 
-    turn: Any
+    writer_lock: Any
     """A lock."""
     pending: WriteQueue
     """The queue, which is only looked at here, and without the writer's lock."""
@@ -60,7 +60,8 @@ class DrivenWriter(Protocol):
 class LoopDriver:
     """Drives a writer on one event loop. To be used on that loop, except :meth:`call`.
 
-    While an answer is pending, no thread holds the turn, and :attr:`DrivenWriter.begun` is the sent batch.
+    While an answer is pending, no thread holds the writer lock, and :attr:`DrivenWriter.begun` is the sent
+    batch.
     The writer's thread finishes it when anything else is to be written. So a caller that blocks the loop
     until something is written gets its answer.
     """
@@ -105,7 +106,7 @@ class LoopDriver:
         """Finish an answered batch and begin the next one, as far as that does not wait."""
         if self._is_running:
             return  # a callback of the batch that is finished below
-        if not self._turn():
+        if not self._advance():
             self._writer.call_thread()
 
     def begin(self, unit: WriteUnit) -> bool:
@@ -121,7 +122,7 @@ class LoopDriver:
         unit.measure()
         if self._gathering is not None or unit.rows < min(self._expected, _MANY):
             return False
-        if not writer.turn.acquire(blocking=False):
+        if not writer.writer_lock.acquire(blocking=False):
             return False
         try:
             self._is_running = True
@@ -130,7 +131,7 @@ class LoopDriver:
             goes_on = self._send([unit])
         finally:
             self._is_running = False
-            writer.turn.release()
+            writer.writer_lock.release()
         if not goes_on:
             writer.call_thread()
         return True
@@ -143,21 +144,21 @@ class LoopDriver:
             self.stop()
             if is_gathering:
                 self._writer.call_thread()
-        elif not (self._is_running or self._turn()):
+        elif not (self._is_running or self._advance()):
             self.stop()
             self._writer.call_thread()
 
-    def _turn(self) -> bool:
-        """Take a turn; return false if the thread has to go on."""
-        turn = self._writer.turn
-        if not turn.acquire(blocking=False):
+    def _advance(self) -> bool:
+        """Take the writer lock, and write; return false if the thread has to go on."""
+        lock = self._writer.writer_lock
+        if not lock.acquire(blocking=False):
             return False
         try:
             self._is_running = True
             return self._run()
         finally:
             self._is_running = False
-            turn.release()
+            lock.release()
 
     def _run(self) -> bool:
         writer, begun = self._writer, self._writer.begun

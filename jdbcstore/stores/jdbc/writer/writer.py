@@ -83,7 +83,7 @@ class Writer:
             max_count=session.config.max_pending_count, max_bytes=session.config.max_pending_bytes
         )
         self._queue = self.pending.units
-        self.turn = threading.RLock()
+        self.writer_lock = threading.RLock()
         """Held while writing, by the writer's thread or by a caller that writes its own unit."""
         self._idle = (0, threading.main_thread().ident)
         """Leaders that never hand over: none (0), and the main thread, which signals may interrupt."""
@@ -91,7 +91,7 @@ class Writer:
         """The thread that writes, or is to write next; 0: none. Unless it is the main thread, no other thread
         takes from the queue, and this one passes the lead on afterwards."""
         self.begun: Begun | None = None
-        """The batch that the driver has sent; the next holder of the turn finishes it first."""
+        """The batch that the driver has sent; the next holder of the writer lock finishes it first."""
         self._crowd = 1
         """The callers of the last batch, if one of them committed it, else 1."""
         self._closed = False
@@ -136,7 +136,7 @@ class Writer:
 
     def guard_by(self, epoch: EpochGuard) -> None:
         """See :meth:`Committer.guard_by`; waits for the current write."""
-        with self.turn:
+        with self.writer_lock:
             self._committer.guard_by(epoch)
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
@@ -186,7 +186,7 @@ class Writer:
             self._wake()
 
     def _refuse_within(self) -> None:
-        if is_owned(self.turn) or is_owned(self._lock):
+        if is_owned(self.writer_lock) or is_owned(self._lock):
             raise StoreError(
                 "this thread is in the middle of a write already: in a signal handler, or a callback of a"
                 " future, use the _async calls, and do not wait for what they return"
@@ -207,7 +207,7 @@ class Writer:
         """
         me = threading.get_ident()
         if self._crowd <= 1 and not (self._leader or self._queue):
-            with self.turn:
+            with self.writer_lock:
                 if self._is_next(me):
                     try:
                         return self._commits.write_alone(unit)
@@ -222,7 +222,7 @@ class Writer:
         return follower.outcome()
 
     def _is_next(self, me: int) -> bool:
-        """Let this thread lead if nothing is queued; return whether it does. The turn is held."""
+        """Let this thread lead if nothing is queued; return whether it does. The writer lock is held."""
         with self._lock:
             if self._leader or self._queue or self._closed or self.begun is not None:
                 return False
@@ -231,7 +231,7 @@ class Writer:
 
     def _lead(self, me: int) -> None:
         """Commit what callers wait for, the unit of this thread first."""
-        with self.turn:
+        with self.writer_lock:
             try:
                 self._crowd = self.pending.gather(self._crowd)
                 self._work(followers=True)
@@ -301,7 +301,7 @@ class Writer:
     def is_entered(self) -> bool:
         """Whether this thread is in the middle of a write, or of closing: it would wait for itself."""
         here = threading.current_thread()
-        return is_owned(self.turn) or is_owned(self._lock) or here in (self._thread, self._closing)
+        return is_owned(self.writer_lock) or is_owned(self._lock) or here in (self._thread, self._closing)
 
     def close(self, timeout: float | None = None) -> None:
         """Write everything queued, return unused sequences, and close the connection.
@@ -350,11 +350,11 @@ class Writer:
     def _run(self) -> None:
         try:
             while self._wait_for_work():
-                with self.turn:
+                with self.writer_lock:
                     self._work()
                 self._pass_on()
             self._statistics.stop()
-            with self.turn:
+            with self.writer_lock:
                 if self.begun is not None:  # the loop had taken it when the store was closed
                     self.finish(self.begun)
                 self._committer.close()
@@ -401,7 +401,7 @@ class Writer:
             driver, self._leader = self._driver, 0
             if driver is None:
                 self._lead_next()
-            # The driver may have begun a batch since the last turn and left it to the thread.
+            # The driver may have begun a batch since the lock was released, and left it to the thread.
             if driver is None or self._closed or self.begun is not None:
                 return
             if not all(is_awaited(unit) for unit in self._queue):
@@ -416,7 +416,7 @@ class Writer:
         return self._committer.send(units)
 
     def take_at_once(self, unit: WriteUnit) -> bool:
-        """Take a unit that was not queued, for the driver; false if another comes first. The turn is held."""
+        """Take a unit that was not queued, for the driver, under the writer lock; false if not first."""
         with self._lock:
             if self._closed or self._leader not in self._idle or self._queue or self.begun is not None:
                 return False
@@ -425,7 +425,7 @@ class Writer:
         return True
 
     def take(self) -> list[WriteUnit]:
-        """Return the next batch, for the driver; empty if that is a call, or nothing. The turn is held."""
+        """Return the next batch under the writer lock, for the driver; empty if that is a call or nothing."""
         with self._lock:
             if self._closed or self._leader not in self._idle or not self._queue:
                 return []
@@ -436,7 +436,7 @@ class Writer:
         return taken
 
     def finish(self, begun: Begun) -> None:
-        """Complete the driver's batch; the turn is held."""
+        """Complete the driver's batch; the writer lock is held."""
         self.begun = None
         self._commits.write(begun.units, begun.sent)
         self._commits.take()

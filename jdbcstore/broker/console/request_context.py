@@ -1,4 +1,4 @@
-"""Visits: allowed requests, their forms and tokens, and notices for the next page."""
+"""Allowed requests with their forms and tokens, and notices for the next page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class RequestContext:
     """An allowed request."""
 
     request: web.Request
@@ -78,7 +78,7 @@ class Visit:
         return f"{url(page[1] or '')}{f'?{text}' if text else ''}"
 
     def may(self, role: str) -> bool:
-        """Return whether the visitor has a role."""
+        """Return whether the user has a role."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     @property
@@ -103,8 +103,8 @@ class ConsoleGate:
         self._guard = guard
         self._key = secrets.token_bytes(32)
 
-    async def visit(self, request: web.Request, role: str) -> Visit:
-        """Return the visit of a user with a role.
+    async def admit(self, request: web.Request, role: str) -> RequestContext:
+        """Return the context of a request by a user with a role.
 
         :raises web.HTTPException: the request is rejected
         :raises NotARequest: the form cannot be read
@@ -121,14 +121,14 @@ class ConsoleGate:
             form = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
         except ValueError:
             raise NotARequest("the form has too many fields; select fewer messages") from None
-        visit = Visit(request, actor, own, form)
-        if not is_read and not hmac.compare_digest(visit.text("token").encode(), self.token(actor).encode()):
+        ctx = RequestContext(request, actor, own, form)
+        if not is_read and not hmac.compare_digest(ctx.text("token").encode(), self.token(actor).encode()):
             text = (
                 "the broker was restarted since this form was opened: reload the page, and send the form "
                 "again"
             )
             raise self._guard.refused(request, text)
-        return visit
+        return ctx
 
     async def _body(self, request: web.Request) -> str:
         if request.content_type != _FORM:
@@ -144,7 +144,7 @@ class ConsoleGate:
         return hmac.digest(self._key, actor.user.encode(errors="surrogatepass"), "sha256").hex()
 
 
-class VisitNotices:
+class PageNotices:
     """Results of operations, each shown once on the next page; only the latest are kept."""
 
     def __init__(self) -> None:
