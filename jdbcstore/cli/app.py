@@ -45,6 +45,7 @@ _COMMANDS = (
     ("unsubscribe", "subscriptions", "Delete a durable subscription"),
     ("dlq", "dlq", "List, retry or purge dead letters"),
     ("flow", "flow", "Pause shared queues, or limit their claims and rates"),
+    ("outbox", "outbox", "Show or change the table of messages that SQL statements insert"),
     ("cleanup", "status", "Remove topic messages that every durable subscription has acknowledged"),
     ("manage", "manage", "Control the running broker"),
     ("xa", "xa", "List prepared XA transactions, and commit or roll them back manually"),

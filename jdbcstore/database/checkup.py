@@ -26,7 +26,7 @@ def examine(session: DatabaseSession, thresholds: Thresholds | None = None) -> C
     """
     tables = session.tables
     of_claims = (tables.claims, tables.claim_sessions, *tables.of_flow)
-    every = (*tables.known, *of_claims, tables.inbox, tables.history, *tables.routing)
+    every = (*tables.known, *of_claims, *tables.of_outbox, tables.history, *tables.routing)
     present = session.on_engine(lambda engine: inspect_tables(engine, session.adapter, every))
     names = [str(table.name) for table in present.columns]
     with closing(session.connect()) as connection, session.translated():

@@ -217,10 +217,16 @@ def create_tables(
         _insert_row(engine, tables.version, true(), version_num=HEAD)
 
 
-def create_table(engine: Engine, adapter: Adapter, table: Table) -> bool:
-    """Create a table with its indexes; false if another process did so first."""
+def create_table(engine: Engine, adapter: Adapter, table: Table, others: Iterable[str] = ()) -> bool:
+    """Create a table with its indexes, and ``others`` with it; false if another process did so first."""
+
+    def create(connection: Connection) -> None:
+        table.create(connection)
+        for statement in others:
+            connection.exec_driver_sql(statement)
+
     try:
-        _run(engine, adapter, table.create)
+        _run(engine, adapter, create)
     except DBAPIError as error:
         _pass_outage(adapter, error)
         if not inspect(engine).has_table(table.name):
@@ -294,6 +300,34 @@ def create_large_tables(engine: Engine, adapter: Adapter, tables: Tables) -> Non
     for table in tables.of_large:
         create_table(engine, adapter, table)
     _insert_row(engine, tables.state, tables.state.c.name == LARGE_ROW, name=LARGE_ROW, number=0)
+
+
+def create_outbox_tables(engine: Engine, adapter: Adapter, tables: Tables, missing: Sequence[Table]) -> None:
+    """Create missing tables of the outbox, with the trigger.
+
+    :raises SchemaError: the database refused
+    """
+    for table in missing:
+        create_table(
+            engine, adapter, table, outbox_trigger(adapter, tables) if table is tables.outbox else ()
+        )
+
+
+def drop_outbox(engine: Engine, adapter: Adapter, tables: Tables) -> None:
+    """Drop the table of the outbox with its trigger."""
+
+    def drop(connection: Connection) -> None:
+        tables.outbox.drop(connection, checkfirst=True)
+        if adapter.outbox_trigger_end:
+            connection.exec_driver_sql(adapter.outbox_trigger_end.format(name=tables.outbox.name))
+
+    _run(engine, adapter, drop)
+
+
+def outbox_trigger(adapter: Adapter, tables: Tables) -> list[str]:
+    """Return the statements that create the trigger of the outbox."""
+    names = {"name": tables.outbox.name, "messages": tables.messages.name}
+    return [statement.format(**names) for statement in adapter.outbox_trigger]
 
 
 def _create_indexes(engine: Engine, adapter: Adapter, table: Table, present: set[str] | None) -> None:

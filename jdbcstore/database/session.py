@@ -7,11 +7,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Engine, NullPool, PoolProxiedConnection, inspect
+from sqlalchemy import Engine, NullPool, PoolProxiedConnection, Table, inspect
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.config.statements import OF_LOCKERS, Property, unused_statements
@@ -28,10 +28,12 @@ from jdbcstore.database.schema import (
     create_claim_tables,
     create_flow_tables,
     create_given_tables,
+    create_outbox_tables,
     create_routing_tables,
     create_rows_beside,
     create_table,
     create_tables,
+    drop_outbox,
     given_tables,
     inspect_tables,
     refuse_other_case,
@@ -41,7 +43,7 @@ from jdbcstore.database.statements.builder import Statement, StatementBuilder
 from jdbcstore.database.statements.given import GivenStatements, check_replacements
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.database.tables import PAGE_INDEXES, message_index
-from jdbcstore.errors import SchemaError, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.errors import ConfigurationError, SchemaError, StoreClosed, StoreError, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +219,41 @@ class DatabaseSession(Database):
 
         :raises SchemaError: one cannot be created, or is missing and must not be created
         """
-        tables = self.tables.routing
+        missing = self._missing_of(self.tables.routing, "routing.sql")
+        self.on_engine(lambda engine: create_routing_tables(engine, self.adapter, self.tables, missing))
+
+    def prepare_outbox(self) -> None:
+        """Create the tables of the outbox, or check them.
+
+        :raises ConfigurationError: an outbox is not supported on this database
+        :raises SchemaError: one cannot be created, or is missing and must not be created
+        """
+        if not self.adapter.shares_queues:
+            raise ConfigurationError(
+                f"an outbox is not supported on {self.adapter.name}: leave out the option outbox, or use"
+                " PostgreSQL, MySQL, MariaDB or SQLite",
+                option="outbox",
+            )
+        missing = self._missing_of(self.tables.of_outbox, "outbox.sql and inbox.sql")
+        self.on_engine(lambda engine: create_outbox_tables(engine, self.adapter, self.tables, missing))
+
+    @property
+    def has_outbox(self) -> bool:
+        """Whether the table of the outbox exists."""
+        return self.on_engine(lambda engine: inspect(engine).has_table(str(self.tables.outbox.name)))
+
+    def drop_outbox(self) -> None:
+        """Drop the table of the outbox, with its messages.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        self.on_engine(lambda engine: drop_outbox(engine, self.adapter, self.tables))
+
+    def _missing_of(self, tables: Sequence[Table], scripts: str) -> list[Table]:
+        """Check the tables that exist; return the others, which may be created.
+
+        :raises SchemaError: one is another, or is missing and must not be created
+        """
         present = self.on_engine(lambda engine: inspect_tables(engine, self.adapter, tables))
         for table, columns in present.columns.items():
             check_table(table, columns)
@@ -225,12 +261,12 @@ class DatabaseSession(Database):
         if missing and not self.config.create_tables_on_startup:
             names = ", ".join(str(table.name) for table in missing)
             raise SchemaError(
-                f"the tables {names} are missing in {self.place}; create them with the vendor's routing.sql,"
+                f"the tables {names} are missing in {self.place}; create them with the vendor's {scripts},"
                 " or open with create_tables_on_startup",
                 found="nothing",
                 expected=names,
             )
-        self.on_engine(lambda engine: create_routing_tables(engine, self.adapter, self.tables, missing))
+        return missing
 
     @property
     def has_claims(self) -> bool:

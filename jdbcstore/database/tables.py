@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import (
     Column,
+    Identity,
     Index,
     MetaData,
     PrimaryKeyConstraint,
@@ -58,6 +59,8 @@ class Tables:
     """The keys of messages in queues that are claimed from by key."""
     inbox: Table
     """The messages that consumers of a broker have processed; created by the first inbox."""
+    outbox: Table
+    """Messages that SQL statements have inserted, until a store moves them to their destinations."""
     queues: Table
     """Declared queues, for processes that route messages by exchanges; created by the first."""
     exchanges: Table
@@ -86,6 +89,11 @@ class Tables:
     def routing(self) -> tuple[Table, ...]:
         """Queues, exchanges and bindings."""
         return (self.queues, self.exchanges, self.bindings)
+
+    @property
+    def of_outbox(self) -> tuple[Table, ...]:
+        """The outbox, and the send ids of its messages that were moved."""
+        return (self.outbox, self.inbox)
 
     @property
     def of_large(self) -> tuple[Table, ...]:
@@ -141,6 +149,7 @@ def _define(adapter: Adapter, config: StoreConfig) -> Tables:
         flow_keys=_flow_keys(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_FLOW_KEYS"),
         keyed=_keyed(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_KEYED"),
         inbox=_inbox(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_INBOX"),
+        outbox=_outbox(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_OUTBOX"),
         queues=_queues(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_QUEUES"),
         exchanges=_exchanges(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_EXCHANGES"),
         bindings=_bindings(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_BINDINGS"),
@@ -174,8 +183,8 @@ class _Definer:
         # The key is the lower-case name on every vendor, however it spells the column's name.
         return Column(self.name(name), type_, key=name.lower(), autoincrement=False, **options)
 
-    def table(self, name: str, *parts: Any) -> Table:
-        return Table(self.name(name), self.metadata, *parts, **self.adapter.table_options)
+    def table(self, name: str, *parts: Any, **options: Any) -> Table:
+        return Table(self.name(name), self.metadata, *parts, **self.adapter.table_options, **options)
 
     def primary_key(self, *columns: str, name: quoted_name | None = None) -> PrimaryKeyConstraint:
         return PrimaryKeyConstraint(*columns, name=name, **self.adapter.key_options)
@@ -382,6 +391,32 @@ def _inbox(define: _Definer, name: str) -> Table:
         define.column("PROCESSED", define.time, nullable=False),
         define.primary_key("consumer", "msgid"),
         define.index(name, "PIDX", "consumer", "processed"),
+    )
+
+
+def _outbox(define: _Definer, name: str) -> Table:
+    # An INSERT needs only DESTINATION. An ID is never used again: it identifies a row to movers.
+    adapter, short = define.adapter, define.own(define.string)
+    return define.table(
+        name,
+        Column(define.name("ID"), adapter.counter_type, Identity(), key="id", primary_key=True),
+        define.column("DESTINATION", define.own(define.container), nullable=False),
+        define.column("BODY", adapter.text_type),
+        define.column("BODY_BYTES", define.binary),
+        define.column("BODY_TYPE", short),
+        define.column("PROPERTIES", adapter.text_type),
+        define.column("PRIORITY", define.number),
+        define.column("PERSISTENT", define.number),
+        define.column("DELAY", define.number),
+        define.column("EXPIRES", define.time),
+        define.column("CORRELATION_ID", short),
+        define.column("REPLY_TO", define.own(define.container)),
+        define.column("JMS_TYPE", short),
+        define.column("GROUP_ID", short),
+        define.column("SEND_ID", define.own(define.container)),
+        define.column("CREATED", define.time, server_default=text(f"({adapter.now_ms})")),
+        define.column("ERROR", short),
+        sqlite_autoincrement=True,
     )
 
 

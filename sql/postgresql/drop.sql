@@ -9,6 +9,8 @@ DROP TABLE IF EXISTS "jdbcstore_large";
 
 DROP TABLE IF EXISTS "jdbcstore_pieces";
 
+DROP TABLE IF EXISTS "jdbcstore_outbox";
+
 DROP TABLE IF EXISTS "jdbcstore_inbox";
 
 DROP TABLE IF EXISTS "jdbcstore_queues";
@@ -28,6 +30,8 @@ DROP TABLE IF EXISTS "jdbcstore_claims";
 DROP TABLE IF EXISTS "jdbcstore_claim_sessions";
 
 DROP SEQUENCE IF EXISTS "jdbcstore_claim_ids";
+
+DROP FUNCTION IF EXISTS "jdbcstore_outbox_wake"();
 
 DROP TABLE "jdbcstore_version";
 

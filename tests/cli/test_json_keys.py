@@ -34,6 +34,9 @@ COMMANDS = (
     "flow pause Q --key K",
     "flow key Q K --weight 2",
     "flow purge Q",
+    "outbox create",
+    "outbox status",
+    "outbox drop",
     "xa list",
     "schema current",
     "schema check",
@@ -81,6 +84,8 @@ def test_printed_keys_are_listed(
         store.topic("T").add_message(Message("news"))
         store.queue("Q").add_message(Message("two pints", properties={"table": 7}))
         store.queue("ActiveMQ.DLQ").add_message(Message("old"))
+    if command.startswith("outbox"):
+        invoke("outbox", "create")
     if command.startswith("unsubscribe"):
         invoke("subscribe", "topic://T", "--client-id", "c", "--subscription", "s")
     words = command.split()

@@ -10,7 +10,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Self
 
-from sqlalchemy import URL, BigInteger, Connection, Dialect, Insert, LargeBinary, Select, String, Table, func
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Connection,
+    Dialect,
+    Insert,
+    LargeBinary,
+    Select,
+    String,
+    Table,
+    Text,
+    func,
+)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -120,6 +132,10 @@ class Adapter:
     sequence_type: ClassVar[TypeEngine[Any]] = BigInteger()
     long_type: ClassVar[TypeEngine[Any]] = BigInteger()
     binary_type: ClassVar[TypeEngine[Any]] = LargeBinary()
+    counter_type: ClassVar[TypeEngine[Any]] = BigInteger()
+    """The type of an ID that the database assigns."""
+    text_type: ClassVar[TypeEngine[Any]] = Text()
+    """The type of text of any length."""
     container_name_type: ClassVar[TypeEngine[Any]] = String(250)
     msg_id_type: ClassVar[TypeEngine[Any]] = String(250)
     string_id_type: ClassVar[TypeEngine[Any]] = String(250)
@@ -211,6 +227,10 @@ class Adapter:
     end it."""
     notifies: ClassVar[bool] = False
     """Whether messages can be passed between connections."""
+    outbox_trigger: ClassVar[tuple[str, ...]] = ()
+    """The trigger by which an insert into the outbox ``{name}`` wakes movers to the table ``{messages}``."""
+    outbox_trigger_end: ClassVar[str] = ""
+    """The statement that removes the rest of the trigger once the outbox is dropped."""
     max_blob: ClassVar[int] = 2**31 - 1
     """The largest MSG in bytes, where no setting of the server limits it."""
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     literal_column,
     text,
 )
-from sqlalchemy.dialects.mysql import LONGBLOB, VARCHAR
+from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT, VARCHAR
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
@@ -416,6 +416,7 @@ class MysqlAdapter(Adapter):
     # NOW() is a local time, in which the hour at the end of daylight saving comes twice.
     now_ms = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000"
     binary_type: ClassVar[TypeEngine[Any]] = LONGBLOB()
+    text_type: ClassVar[TypeEngine[Any]] = LONGTEXT(charset="utf8mb4")
     own_name_type: ClassVar = VARCHAR(250, charset="utf8mb4", collation="utf8mb4_bin")
     table_options: ClassVar = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
     # To read a page in order, the planner scans the primary key, past all other destinations' messages.

@@ -164,6 +164,28 @@ class PostgresqlNotifier(Notifier):
         self._connection.execute(f"SELECT pg_notify(%s, %s) FROM {relaxed}", (channel, payload))  # noqa: S608
 
 
+# A notification makes commits wait for each other: it is sent only if the movers may be asleep. While another
+# row waits, they find a new one soon, because they look again soon after each row. The application has no
+# right to read the table.
+_WAKING_FUNCTION = """\
+CREATE FUNCTION "{name}_wake"() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    is_waiting boolean;
+    place text := current_database() || '/{messages}';
+BEGIN
+    EXECUTE 'SELECT EXISTS (SELECT FROM ' || TG_RELID::regclass || ' WHERE "error" IS NULL)' INTO is_waiting;
+    IF NOT is_waiting THEN
+        place := left(encode(sha256(convert_to(place, 'UTF8')), 'hex'), 16);
+        PERFORM pg_notify('jdbcstore_' || place, '+outbox');
+    END IF;
+    RETURN NULL;
+END $$"""
+_WAKING_TRIGGER = """\
+CREATE TRIGGER "{name}_wake" BEFORE INSERT ON "{name}"
+FOR EACH STATEMENT EXECUTE FUNCTION "{name}_wake"()"""
+
+
 class PostgresqlAdapter(Adapter):
     """PostgreSQL 12 and later. Unquoted names fold to lower case, as a real ActiveMQ leaves them."""
 
@@ -199,6 +221,8 @@ class PostgresqlAdapter(Adapter):
     lock_migrations = "SELECT pg_advisory_xact_lock(hashtext('jdbcstore'), hashtext(current_schema()))"
     now_ms = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
     binary_type: ClassVar[TypeEngine[Any]] = BYTEA()
+    outbox_trigger = (_WAKING_FUNCTION, _WAKING_TRIGGER)
+    outbox_trigger_end = 'DROP FUNCTION IF EXISTS "{name}_wake"()'
     max_blob = 1024**3 - 64 * 1024
     engines = POSTGRESQL_ENGINES
 

@@ -68,6 +68,7 @@ class SqliteAdapter(Adapter):
     now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     # Only the exact type INTEGER makes ID the rowid, by which every index is ordered.
     sequence_type: ClassVar[TypeEngine[Any]] = Integer()
+    counter_type: ClassVar[TypeEngine[Any]] = Integer()
 
     def check_exists(self, url: URL) -> None:
         file = _file(url)

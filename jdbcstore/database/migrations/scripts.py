@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from alembic.migration import MigrationContext
@@ -34,6 +34,7 @@ from jdbcstore.database.schema import (
     LARGE_ROW,
     ROUTING_ROW,
     acks_key_statements,
+    outbox_trigger,
 )
 from jdbcstore.database.tables import Tables, define_tables
 
@@ -59,6 +60,7 @@ def scripts(vendor: str) -> dict[str, str]:
         made["claims.sql"] = renderer.claims()
         made["flow.sql"] = renderer.flow()
         made["inbox.sql"] = renderer.inbox()
+        made["outbox.sql"] = renderer.outbox()
         made["routing.sql"] = renderer.routing()
     # Dropping the key of ACTIVEMQ_ACKS may need its name, which is then unknown.
     nameless = "{name}" in adapter.drop_acks_key and adapter.acks_key_has_priority
@@ -95,12 +97,15 @@ class _Renderer:
         tables, adapter = self._tables, self._adapter
         optional = [tables.history, *tables.of_large]
         if adapter.shares_queues:
-            optional += [tables.inbox, *tables.routing, *tables.of_flow, tables.claims, tables.claim_sessions]
+            optional += [*tables.of_outbox, *tables.routing, *tables.of_flow]
+            optional += [tables.claims, tables.claim_sessions]
         statements: list[Any] = []
         if adapter.drops_if_exists:
             statements += [DropTable(table, if_exists=True) for table in optional]
             if adapter.shares_queues and adapter.series:
                 statements.append(DropSequence(tables.claim_ids, if_exists=True))
+            if adapter.outbox_trigger_end:
+                statements.append(adapter.outbox_trigger_end.format(name=tables.outbox.name))
         else:
             names = ", ".join(table.name for table in optional)
             purpose += f"\nBut {names}: drop that before, if a store has created it."
@@ -141,15 +146,26 @@ class _Renderer:
         purpose = "Messages that consumers have processed, in the database of the application."
         return self._of_processes(purpose, (self._tables.inbox,), None)
 
+    def outbox(self) -> str:
+        purpose = (
+            "Messages that SQL statements insert for a broker or processes that claim, in addition to\n"
+            "inbox.sql. Programs that send need the right to INSERT."
+        )
+        trigger = outbox_trigger(self._adapter, self._tables)
+        return self._of_processes(purpose, (self._tables.outbox,), None, trigger)
+
     def routing(self) -> str:
         purpose = "Queues, exchanges and bindings of Celery and kombu, in addition to claims.sql."
         return self._of_processes(purpose, self._tables.routing, ROUTING_ROW)
 
-    def _of_processes(self, purpose: str, tables: tuple[Table, ...], row: str | None) -> str:
+    def _of_processes(
+        self, purpose: str, tables: tuple[Table, ...], row: str | None, others: Sequence[str] = ()
+    ) -> str:
         """Return a script for tables that processes change, and the row that counts their changes if any."""
         quote = self._dialect.identifier_preparer.format_table
         statements: list[Any] = [*map(CreateTable, tables)]
         statements += [CreateIndex(index) for table in tables for index in table.indexes]
+        statements += others
         if row is not None:
             statements.append(self._tables.state.insert().values(name=row, number=0))
         if self._adapter.has_users:

@@ -79,7 +79,7 @@ def test_create_makes_what_fits_and_drop_leaves_nothing(database: Database) -> N
 @clients
 def test_drop_leaves_nothing_that_was_created_beside_them(database: Database, tmp_path: Path) -> None:
     for folder in folders(database):
-        for name in ("create.sql", "history.sql", "claims.sql", "routing.sql"):
+        for name in ("create.sql", "history.sql", "claims.sql", "routing.sql", "inbox.sql", "outbox.sql"):
             if (folder / name).exists():
                 run_script(database, without_grants(folder / name, tmp_path))
         run_script(database, folder / "drop.sql")
