@@ -16,17 +16,33 @@ from pathlib import Path
 
 import click
 
+from tests.support.campaign.clusters import CLUSTERS
 from tests.support.campaign.faults import KINDS
 from tests.support.campaign.run import Report, run_world
 from tests.support.campaign.versions import previous_version
 
 DATABASES = ("sqlite", "postgresql", "mariadb", "mysql")
+KINDS_OF_NODES = (
+    "node killed",
+    "node frozen",
+    "node isolated",
+    "node left",
+    "node restarted",
+    "quorum lost",
+    "primary killed",
+    "standby killed",
+    "switch-over",
+    "Patroni frozen",
+    "etcd killed",
+)
 
 
 @click.command(help=__doc__)
 @click.option("--faults", default=100, show_default=True, help="On each database.")
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only these kinds.")
-@click.option("--database", "names", type=click.Choice(DATABASES), multiple=True)
+@click.option(
+    "--kind", "kinds", type=click.Choice((*KINDS, *KINDS_OF_NODES)), multiple=True, help="Only these kinds."
+)
+@click.option("--database", "names", type=click.Choice((*DATABASES, *CLUSTERS)), multiple=True)
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
 @click.option("--first", default=0, show_default=True, help="The number of the first world.")
 @click.option("--world", default=50, show_default=True, help="Faults in one world.")

@@ -14,8 +14,11 @@ from tests.support.campaign.mutations import MUTATIONS
 from tests.support.campaign.run import Report, run_world
 from tests.support.campaign.versions import Versions, chosen_commit
 from tests.support.cli.zygote import run_program
+from tests.support.require import unavailable
+from tests.support.servers import ServerMissing
 
 FAULTS = 4
+NODE_FAULTS = 2
 
 
 @pytest.mark.slow
@@ -31,6 +34,27 @@ def test_a_small_campaign(database: str) -> None:
     # The watch of PostgreSQL's deadlines ends by itself.
     left = [name for name in left if name.startswith("jdbcstore") and name != "jdbcstore-watch"]
     assert not left, "its clients left something open"
+
+
+@pytest.mark.slow
+@pytest.mark.servers
+@pytest.mark.parametrize(
+    ("cluster", "kinds"),
+    [
+        pytest.param("galera", ("node killed", "node isolated"), marks=pytest.mark.xdist_group("clusters")),
+        pytest.param("patroni", ("primary killed", "switch-over"), marks=pytest.mark.xdist_group("patroni")),
+    ],
+)
+def test_a_small_campaign_on_a_cluster(cluster: str, kinds: tuple[str, ...]) -> None:
+    report = Report(seed=1)
+    try:
+        assert run_world(report, cluster, 0, NODE_FAULTS, kinds) == []
+    except ServerMissing as missing:
+        if cluster == "galera":
+            unavailable("galera", str(missing))
+        unavailable("patroni", str(missing))
+    assert sum(report.done.values()) == NODE_FAULTS
+    assert report.counts["deliveries"] > 100
 
 
 @pytest.mark.parametrize("mutation", sorted(MUTATIONS))

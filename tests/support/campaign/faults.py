@@ -9,13 +9,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 
 from tests.support.campaign.processes import Running
 from tests.support.campaign.standby import Pair
-from tests.support.campaign.world import LEASE, Broker, Worker, World
+from tests.support.campaign.world import Broker, Worker, World
 
 KINDS = ("kill", "pause", "crash", "terminate", "failover", "cut", "disk", "clock", "call", "versions")
 
@@ -60,8 +61,11 @@ class Faults:
         }
         if world.server is None:
             for kind in ("crash", "terminate"):
-                self.absent[kind] = "the database is a file"
-        if world.backend.id != "postgresql":
+                self.absent[kind] = "the database is a file" if world.cluster is None else "its nodes fail"
+        if world.cluster is not None:
+            faults = world.cluster.faults()
+            self._kinds |= {kind: partial(fault, chance) for kind, fault in faults.items()}
+        if world.backend.id != "postgresql" or world.cluster is not None:
             self.absent["failover"] = "only PostgreSQL has a standby here"
         if shutil.which("strace") is None:
             self.absent["call"] = "no strace; on Debian: apt-get install strace"
@@ -71,7 +75,7 @@ class Faults:
     @property
     def kinds(self) -> list[str]:
         """The kinds that can be done."""
-        return [kind for kind in KINDS if kind not in self.absent]
+        return [kind for kind in self._kinds if kind not in self.absent]
 
     def do(self, kind: str) -> str:
         """Do one, and mend it; return what it was."""
@@ -104,7 +108,7 @@ class Faults:
     def _pause(self) -> str:
         victim = self._victim()
         victim.process.send(signal.SIGSTOP)
-        self._pass(LEASE * 0.8, LEASE * 2)
+        self._pass(self._world.lease * 0.8, self._world.lease * 2)
         victim.process.send(signal.SIGCONT)
         return victim.name
 
@@ -115,7 +119,7 @@ class Faults:
             [(server.kill, "SIGKILL"), (server.stop_at_once, "immediate"), (server.stop, "stop")]
         )
         how()
-        self._pass(0.0, LEASE / 2)
+        self._pass(0.0, self._world.lease / 2)
         server.start()
         return name
 
@@ -138,7 +142,7 @@ class Faults:
         incoming = self._chance.random() < 0.5
         assert broker.network is not None
         broker.network.cut(incoming=incoming)
-        self._pass(LEASE / 2, LEASE * 2)
+        self._pass(self._world.lease / 2, self._world.lease * 2)
         broker.network.mend()
         return f"{broker.name}, {'incoming' if incoming else 'outgoing'}"
 
@@ -162,7 +166,7 @@ class Faults:
         step = self._chance.choice(["+20", "-3600", "+3", "-3", "+0 x1.1", "+0 x0.9"])
         assert broker.clock is not None
         broker.clock.set(step)
-        self._pass(1.0, LEASE * 1.5)
+        self._pass(1.0, self._world.lease * 1.5)
         broker.clock.set("+0")
         return f"{broker.name} {step}"
 

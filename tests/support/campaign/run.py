@@ -8,6 +8,7 @@ import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
@@ -15,6 +16,7 @@ import click
 
 from tests.support import ROOT
 from tests.support.backends import BACKENDS
+from tests.support.campaign.clusters import CLUSTERS
 from tests.support.campaign.faults import Faults
 from tests.support.campaign.world import BACK, World
 from tests.support.histories.checker import Violation
@@ -74,25 +76,34 @@ def run_world(
     mutation: str = "",
 ) -> list[Violation]:
     """Make a world, do so many faults to it, and judge it; return what was wrong."""
-    [backend] = [one for one in BACKENDS if one.id == database]
+    cluster = CLUSTERS[database]() if database in CLUSTERS else None
+    of_nodes = database if cluster is None else cluster.backend
+    [backend] = [one for one in BACKENDS if one.id == of_nodes]
     name = f"{report.seed}-{database}-{number}"
     chance = random.Random(name)
     begin = time.monotonic()
     log = logging.getLogger("jdbcstore")
     log.setLevel(logging.CRITICAL)  # of what is broken on purpose
-    journaled = chance.random() < 0.5
-    world = World(backend, name, journaled=journaled, previous=previous, mutation=mutation)
-    opened = time.monotonic() - begin
-    broken = Faults(world, chance)
+    journaled = chance.random() < 0.5 and cluster is None
     label = f"{name}{' with a journal' if journaled else ''}"
-    report.absent |= {f"{kind} on {database}": why for kind, why in broken.absent.items()}
-    possible = [kind for kind in broken.kinds if not kinds or kind in kinds]
     faults_done: Counter[str] = Counter()
     done = 0
-    try:
+    with ExitStack() as opened:
+        opened.callback(log.setLevel, logging.NOTSET)
+        if cluster is not None:
+            opened.callback(cluster.close)
+        world = World(
+            backend, name, journaled=journaled, previous=previous, mutation=mutation, cluster=cluster
+        )
+        opened.callback(world.close)
+        opening = time.monotonic() - begin
+        broken = Faults(world, chance)
+        opened.callback(broken.close)
+        report.absent |= {f"{kind} on {database}": why for kind, why in broken.absent.items()}
+        possible = [kind for kind in broken.kinds if not kinds or kind in kinds]
         while done < faults and possible:
             kind = chance.choice(possible)
-            _do(report, world, broken, kind)
+            _do(report, database, world, broken, kind)
             faults_done[kind] += 1
             done = faults_done.total()
             if done % _CHECKED_EVERY == 0 and done < faults:
@@ -109,22 +120,18 @@ def run_world(
             words = [f"--faults {faults} --world {faults}", *(f"--kind {kind}" for kind in kinds)]
             if mutation:
                 words.append(f"--mutation {mutation}")
-            _show(report, world, number, " ".join(words), wrong)
-        seconds = f"{time.monotonic() - begin:.0f} s, of which {opened:.0f} s to open"
+            _show(report, database, world, number, " ".join(words), wrong)
+        seconds = f"{time.monotonic() - begin:.0f} s, of which {opening:.0f} s to open"
         click.echo(f"{label}: {done} faults in {seconds}, {counts}, {len(wrong)} wrong")
         return wrong
-    finally:
-        broken.close()
-        world.close()
-        log.setLevel(logging.NOTSET)
 
 
-def _do(report: Report, world: World, broken: Faults, kind: str) -> None:
+def _do(report: Report, database: str, world: World, broken: Faults, kind: str) -> None:
     began = time.monotonic()
     what = broken.do(kind)
     ended = time.monotonic()
     world.recorder.add(Fault(began, ended, f"{kind}: {what}"))
-    report.done[world.backend.id, kind] += 1
+    report.done[database, kind] += 1
     waits = kind == "disk" and world.backend.id == "mysql"
     back = world.await_service(f"{kind} ({what})", BACK + _LOOKS if waits else BACK)
     report.back[kind].append(max(back.values(), default=0.0))
@@ -132,8 +139,9 @@ def _do(report: Report, world: World, broken: Faults, kind: str) -> None:
         click.echo(f"  {kind}: {what}: {ended - began:.1f} s, back after {_seconds(back)}")
 
 
-def _show(report: Report, world: World, number: int, command: str, wrong: list[Violation]) -> None:
-    database = world.backend.id
+def _show(
+    report: Report, database: str, world: World, number: int, command: str, wrong: list[Violation]
+) -> None:
     words = f"--database {database} --seed {report.seed} --first {number} {command}"
     click.echo(f"WRONG on {database}; again: python -m tests.long.campaign {words}")
     for violation in wrong[:_SHOWN]:

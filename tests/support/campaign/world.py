@@ -34,6 +34,7 @@ from tests.support.campaign.clients import (
     XaProducer,
     make_clients,
 )
+from tests.support.campaign.clusters import Balancer, Cluster
 from tests.support.campaign.processes import Nurse, Running
 from tests.support.campaign.versions import Versions
 from tests.support.campaign.workers import JOBS, TASKS, Adder, Publisher
@@ -47,20 +48,22 @@ from tests.support.ports import free_port
 from tests.support.servers import Server
 
 LEASE = 2.0
+LEASE_OF_CLUSTER = 8.0
+"""Longer than a cluster takes to find a dead node, so that its master keeps the lease meanwhile."""
 BACK = 60.0
 """The seconds after a fault in which each group of clients must have done something."""
 DRAIN = 60.0
 GROUPS = ("stomp", "openwire", "claims", "celery")
 _DISK = "800m"
-_CONFIGURATION = f"""
+_CONFIGURATION = """
 [broker]
 scheduler_support = true
 become_slave = true
 
 [locker]
 type = "lease-database-locker"
-lock_acquire_sleep_interval = {LEASE}
-lock_keep_alive_period = {LEASE / 5}
+lock_acquire_sleep_interval = {lease}
+lock_keep_alive_period = {keep_alive}
 """
 
 
@@ -172,11 +175,11 @@ class Broker:
 class Worker:
     """A process that claims or runs tasks; started again whenever it has ended."""
 
-    def __init__(self, kind: str, number: int, nurse: Nurse, folder: Path, url: str) -> None:
+    def __init__(self, kind: str, number: int, nurse: Nurse, folder: Path, url: str, lease: float) -> None:
         self.name = f"{kind}{number}"
         self.log = folder / f"{self.name}.log"
         self._nurse = nurse
-        self._arguments = (kind, url, str(LEASE), str(folder), self.name)
+        self._arguments = (kind, url, str(lease), str(folder), self.name)
         self.process = self.start()
 
     def start(self) -> Running:
@@ -196,8 +199,11 @@ class World:
         journaled: bool = False,
         previous: Path | None = None,
         mutation: str = "",
+        cluster: Cluster | None = None,
     ) -> None:
         self.backend = backend
+        self.cluster = cluster
+        self.lease = LEASE if cluster is None else LEASE_OF_CLUSTER
         self.absent: dict[str, str] = {}
         self.recorder = Recorder()
         self.progress = Progress()
@@ -217,17 +223,12 @@ class World:
         self.folder = Path(tempfile.mkdtemp(prefix="jdbcstore-campaign-"))
         self._opened.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.folder.chmod(0o755)
-        storage = self.folder / "disk"
-        try:
-            self.disk = Disk(storage)
-            self._opened.callback(self.disk.close)
-        except Missing as missing:
-            self.absent["disk"] = str(missing)
-        storage = storage if self.disk else self.folder
+        storage = self._storage()
         self._make_databases(storage)
         journal = _JOURNAL.format(directory=storage / "journal") if journaled else ""
         JdbcStore(self.database.url).close()
-        self.line = ProxyLine(self.database.url) if self.server else None
+        address = self.database.url
+        self.line = ProxyLine(address) if self.server or self.cluster else None
         if self.line is not None:
             self._opened.callback(self.line.close)
         url = (
@@ -235,21 +236,22 @@ class World:
             if self.line is None
             else self.claimed.url_with(port=make_url(self.line.url).port)
         )
+        configuration = _CONFIGURATION.format(lease=self.lease, keep_alive=self.lease / 5) + journal
         self.brokers: list[Broker] = []
         for name in ("one", "two"):
-            broker = Broker(
-                name, self.folder, self.database.url, previous, _CONFIGURATION + journal, mutation
-            )
+            broker = Broker(name, self.folder, address, previous, configuration, mutation)
             self._opened.callback(broker.close)
             self.brokers.append(broker)
             self.absent |= broker.absent
+        if self.cluster is not None:
+            self._balance(self.cluster)
         histories = self.folder / "histories"
         histories.mkdir()
         nurse = Nurse("tests.support.campaign.workers", "celery.apps.worker", "jdbcstore.plugins.kombu")
         self._opened.callback(nurse.close)
         self._histories = histories
         self.workers = [
-            Worker(kind, number, nurse, histories, url)
+            Worker(kind, number, nurse, histories, url, self.lease)
             for kind, number in (("claims", 1), ("claims", 2), ("celery", 1), ("celery", 2))
         ]
         shared = Surroundings(
@@ -258,8 +260,8 @@ class World:
         producers, self._consumers = make_clients(shared)
         self._producers: list[Client] = [
             *producers,
-            Adder("P5", shared, url, LEASE),
-            Publisher("P6", shared, url, LEASE),
+            Adder("P5", shared, url, self.lease),
+            Publisher("P6", shared, url, self.lease),
         ]
         self._opened.callback(self._stop_clients)
         for consumer in self._consumers:
@@ -270,16 +272,43 @@ class World:
             producer.start()
         self.await_service("the start", 120.0)
 
+    def _storage(self) -> Path:
+        """Return the folder of the database and the journal: on a disk of its own, if there is one."""
+        folder = self.folder / "disk"
+        if self.cluster is not None:
+            self.absent["disk"] = "the nodes are on disks of their own"
+            return self.folder
+        try:
+            self.disk = Disk(folder)
+            self._opened.callback(self.disk.close)
+        except Missing as missing:
+            self.absent["disk"] = str(missing)
+        return folder if self.disk else self.folder
+
+    def _balance(self, cluster: Cluster) -> None:
+        """Lead each broker and all others to a node of the cluster, and read through the same balancer."""
+        assert self.line is not None
+        lines = [broker.line for broker in self.brokers if broker.line is not None]
+        balancer = Balancer(cluster, [*lines, self.line])
+        self._opened.callback(balancer.close)
+        for database in (self.database, self.claimed):
+            database.move(int(make_url(self.line.url).port or 0))
+            database.settle = cluster.settle
+
     def _make_databases(self, folder: Path) -> None:
         """Make one database for the brokers and one for claims, which do not share their tables."""
-        if self.backend.private is None:
+        self.database: Database
+        self.claimed: Database
+        if self.cluster is not None:
+            address = self.cluster.url
+        elif self.backend.private is None:
             (folder / "claims").mkdir()
-            self.database: Database = SqliteDatabase(folder)
-            self.claimed: Database = SqliteDatabase(folder / "claims")
+            self.database, self.claimed = SqliteDatabase(folder), SqliteDatabase(folder / "claims")
             return
-        self.server = self.backend.private(folder)
-        self._opened.callback(self._close_server)
-        address = self.backend.private_url(self.server)
+        else:
+            self.server = self.backend.private(folder)
+            self._opened.callback(self._close_server)
+            address = self.backend.private_url(self.server)
         self.database, self.claimed = self.backend.database(address), self.backend.database(address)
 
     def _close_server(self) -> None:
@@ -384,6 +413,8 @@ class World:
         return check(events, rules), counts
 
     def _left(self) -> Iterator[Left]:
+        if self.cluster is not None:
+            self.cluster.settle()
         with _reading(self.database.url) as store:
             for name in QUEUES:
                 yield from (Left(name, str(message.body)) for message in store.queue(name).recover(10_000))

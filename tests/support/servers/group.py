@@ -78,16 +78,16 @@ class GroupMember(MysqlServer):
 
 
 class GroupReplication:
-    """Two members that serve: enough while both live."""
+    """Members that serve; two are enough while both live."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = 2) -> None:
         self.nodes: list[GroupMember] = []
         group = str(uuid.uuid4())
         with ExitStack() as unless_started:
             unless_started.callback(self.close)
-            for _ in range(2):
+            for _ in range(size):
                 GroupMember(group, self.nodes)
-            wait_until(self._are_online, _PATIENCE, "that both are online")
+            wait_until(self._are_online, _PATIENCE, "that all are online")
             unless_started.pop_all()
 
     def _are_online(self) -> bool:

@@ -11,8 +11,8 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,9 @@ class _Process:
                 start_new_session=True,
                 **surroundings,
             )
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         self._process.kill()
@@ -134,6 +137,16 @@ class PatroniNode:
             pid = int((self._folder / "data" / "postmaster.pid").read_text().splitlines()[0])
             os.kill(pid, signal.SIGKILL)
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stop Patroni, but not PostgreSQL, for a while."""
+        assert self._process is not None
+        self._process.send(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send(signal.SIGCONT)
+
     def kill(self) -> None:
         """End Patroni and PostgreSQL with SIGKILL."""
         if self._process is not None:
@@ -200,7 +213,19 @@ class PatroniCluster:
             unless_started.pop_all()
 
     def _start(self) -> None:
-        self.etcd_port, peer = free_port(), free_port()
+        self.etcd_port, self._peer_port = free_port(), free_port()
+        self.start_etcd()
+        self.nodes += [PatroniNode(self, number) for number in range(3)]
+        for node in self.nodes:
+            node.start()
+        self.wait()
+        with self.connect(self.primary(), "postgres") as connection:
+            connection.execute(f"CREATE ROLE {self.username} LOGIN CREATEDB PASSWORD '{self.password}'")
+            connection.execute(f"CREATE DATABASE {self.username} OWNER {self.username}")
+
+    def start_etcd(self) -> None:
+        """Start etcd, with its data if it ran before."""
+        peer = self._peer_port
         command = [
             str(self.folder / "patroni" / "etcd"),
             f"--data-dir={self.folder / 'etcd'}",
@@ -211,13 +236,11 @@ class PatroniCluster:
             f"--initial-cluster=default=http://{_HOST}:{peer}",
         ]
         self._etcd = _Process(self.folder, "etcd", "KILL", command)
-        self.nodes += [PatroniNode(self, number) for number in range(3)]
-        for node in self.nodes:
-            node.start()
-        self.wait()
-        with self.connect(self.primary(), "postgres") as connection:
-            connection.execute(f"CREATE ROLE {self.username} LOGIN CREATEDB PASSWORD '{self.password}'")
-            connection.execute(f"CREATE DATABASE {self.username} OWNER {self.username}")
+
+    def kill_etcd(self) -> None:
+        """End etcd with SIGKILL."""
+        assert self._etcd is not None
+        self._etcd.kill()
 
     def connect(self, node: PatroniNode, database: str) -> psycopg.Connection:
         """Return a connection of the administrator, in autocommit mode."""
