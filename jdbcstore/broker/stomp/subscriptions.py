@@ -25,6 +25,7 @@ from jdbcstore.broker.transport.consumers import ClientConsumer
 from jdbcstore.broker.transport.replies import Replies
 from jdbcstore.errors import BodyInPieces, CorruptMessage, LargeBodyMissing, ProtocolError
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import BodyType
 from jdbcstore.message.openwire.pieces import body_in_pieces
 
 log = logging.getLogger(__name__)
@@ -165,9 +166,9 @@ class StompConsumer(ClientConsumer):
         except CorruptMessage as error:  # a body is decoded late
             self._reject_later(delivery, error)
 
-    def _deliver(self, delivery: Delivery, content: tuple[bytes, int | None] | None = None) -> None:
+    def _deliver(self, delivery: Delivery) -> None:
         if self.mode is AckMode.AUTO:
-            self._output.write(self._frames.encode(delivery, self._line, "", content))
+            self._output.write(self._frames.encode(delivery, self._line))
             if not self._auto:
                 self._output.when_flushed(self._flushed)
             self._auto.append(delivery)
@@ -177,13 +178,13 @@ class StompConsumer(ClientConsumer):
             ack = f"ack:{self.ack_prefix}{key}\n"
         else:
             key, ack = str(delivery.message.message_id), ""
-        self._output.write(self._frames.encode(delivery, self._line, ack, content))
+        self._output.write(self._frames.encode(delivery, self._line, ack))
         self._pending[key] = delivery
 
     def _deliver_large(self, delivery: Delivery, error: BodyInPieces) -> None:
         """Write a message part by part; in mode ``auto`` it is acknowledged at its end."""
         large, body = self._large, body_in_pieces(delivery.message)
-        if large is None or body is None or self._output.is_packed:
+        if large is None or body is None:
             self._reject_later(delivery, error)
             return
         of = delivery.message, body, self._frames.max_inflated
@@ -191,9 +192,6 @@ class StompConsumer(ClientConsumer):
 
     def _deliver_long(self, delivery: Delivery, content: LongContent) -> None:
         """Write a message in memory part by part, so that consumers that do not read share one body."""
-        if self._output.is_packed:
-            self._deliver(delivery, (b"".join(content.parts()), content.size))
-            return
 
         async def size() -> int | None:
             return content.size
@@ -216,7 +214,8 @@ class StompConsumer(ClientConsumer):
             self._pending[key] = delivery
         whole = asyncio.get_running_loop().create_future()
         self._replies.track(whole, None)
-        self._output.stream(self._parts(_Taken(delivery), key, ack, size, parts, whole))
+        is_text = delivery.message.body_type is BodyType.TEXT
+        self._output.stream(self._parts(_Taken(delivery), key, ack, size, parts, whole), is_text=is_text)
 
     async def _parts(
         self,
@@ -236,7 +235,8 @@ class StompConsumer(ClientConsumer):
             yield head + first
             async for part in parts:
                 yield part
-            yield END_OF_MESSAGE
+            # The line feed after a frame is only for TCP clients.
+            yield END_OF_MESSAGE[:1] if self._output.is_packed else END_OF_MESSAGE
             if self.mode is AckMode.AUTO:
                 self._replies.track(self.subscription.acknowledge([taken.delivery]), None, fatal=True)
         except (CorruptMessage, LargeBodyMissing) as error:  # after any other error, it is redelivered

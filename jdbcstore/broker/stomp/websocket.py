@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import logging
 from collections.abc import Sequence
-from functools import partial
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -56,7 +55,7 @@ class WebSocketConnection(ClientConnection):
             *(service, config, connections),
             protocol=protocol,
             make_session=StompSession,
-            pack=partial(_packed, self._socket),
+            packing=_Messages(self._socket),
         )
         self._requested = 0
         """Bytes received before the connection became a WebSocket."""
@@ -188,18 +187,38 @@ class WebSocketConnection(ClientConnection):
             super()._shut_down()
 
 
-def _packed(websocket: ServerProtocol, frames: list[bytes]) -> bytes:
-    """Return STOMP frames as messages of a WebSocket."""
-    if websocket.state is not State.OPEN:
-        return b""
-    for data in filter(None, frames):
-        # The line feed after a frame is only for TCP clients.
-        frame = data[:-1] if data.endswith(b"\0\n") else data
-        if _is_text(frame):
-            websocket.send_text(frame)
+class _Messages:
+    """The messages of a WebSocket, each with a STOMP frame."""
+
+    def __init__(self, websocket: ServerProtocol) -> None:
+        self._websocket = websocket
+
+    def whole(self, frames: list[bytes]) -> bytes:
+        """Return the bytes of messages; none if the WebSocket is not open."""
+        websocket = self._websocket
+        if websocket.state is not State.OPEN:
+            return b""
+        for data in filter(None, frames):
+            # The line feed after a frame is only for TCP clients.
+            frame = data[:-1] if data.endswith(b"\0\n") else data
+            if _is_text(frame):
+                websocket.send_text(frame)
+            else:
+                websocket.send_binary(frame)
+        return b"".join(websocket.data_to_send())
+
+    def part(self, data: bytes, *, is_text: bool, is_last: bool) -> bytes:
+        """Return the bytes of a fragment of a message; none if the WebSocket is not open."""
+        websocket = self._websocket
+        if websocket.state is not State.OPEN:
+            return b""
+        if websocket.expect_continuation_frame:
+            websocket.send_continuation(data, is_last)
+        elif is_text:
+            websocket.send_text(data, is_last)
         else:
-            websocket.send_binary(frame)
-    return b"".join(websocket.data_to_send())
+            websocket.send_binary(data, is_last)
+        return b"".join(websocket.data_to_send())
 
 
 _DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)

@@ -21,7 +21,7 @@ from jdbcstore.broker.notices import BoundedLog
 from jdbcstore.broker.security import Principal
 from jdbcstore.broker.transport.access import Access
 from jdbcstore.broker.transport.deadlines import Deadlines
-from jdbcstore.broker.transport.output import ClientOutput
+from jdbcstore.broker.transport.output import ClientOutput, Packing
 from jdbcstore.broker.transport.replies import SMALL, Receipt, Replies, Reply
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import ConnectorConfig
@@ -134,7 +134,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     :param protocol: the name of the protocol
     :param make_session: makes the session, which gets each frame while frames are accepted
-    :param pack: turns frames into the bytes to write; None just joins them
+    :param packing: turns frames into the bytes to write; None just joins them
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         *,
         protocol: str,
         make_session: SessionFactory,
-        pack: Callable[[list[bytes]], bytes] | None = None,
+        packing: Packing | None = None,
     ) -> None:
         self.protocol = protocol
         self.connection_id = service.next_connection_id()
@@ -159,7 +159,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Whether the client has ended it, with or without a protocol message."""
         self.service = service
         self.config = config
-        self.output = ClientOutput(pack, self._streams)
+        self.output = ClientOutput(packing, self._streams)
         self.access = Access(service)
         self.replies = Replies(
             output=self.output,

@@ -8,6 +8,7 @@ import logging
 from asyncio import Future, Task, Transport
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from typing import Protocol
 
 from jdbcstore.broker.turns import at_end_of
 
@@ -20,16 +21,26 @@ _MAX_OUTPUT = 4 * 1024 * 1024
 replies."""
 
 
+class Packing(Protocol):
+    """The packing of frames into messages of another protocol."""
+
+    def whole(self, frames: list[bytes]) -> bytes:
+        """Return the bytes to write for frames."""
+
+    def part(self, data: bytes, *, is_text: bool, is_last: bool) -> bytes:
+        """Return the bytes to write for the next part of a frame, and begin the frame if it is not begun."""
+
+
 class ClientOutput:
     """The output to a client. Used on the broker's loop only.
 
-    :param pack: turns frames into the bytes to write; None just joins them
+    :param packing: turns frames into the bytes to write; None just joins them
     :param on_stream: called at the beginning and the end of writing a frame part by part
     """
 
     def __init__(
         self,
-        pack: Callable[[list[bytes]], bytes] | None = None,
+        packing: Packing | None = None,
         on_stream: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self.paused = False
@@ -41,7 +52,7 @@ class ClientOutput:
         self.written_at = self._loop.time()
         """The loop time of the last write."""
         self._transport: Transport = None  # type: ignore[assignment]  # from open on
-        self._pack = pack
+        self._packing = packing
         self._on_stream = on_stream
         self._frames: list[bytes] = []
         self._size = 0
@@ -53,8 +64,8 @@ class ClientOutput:
         """Whether a frame is being written part by part."""
         self._streaming: Task[None] | None = None
         """The writing of a frame part by part, during which all other output waits."""
-        self._behind: deque[tuple[AsyncIterator[bytes], list[bytes]]] = deque()
-        """The next such frames, each with the output before it."""
+        self._behind: deque[tuple[AsyncIterator[bytes], bool, list[bytes]]] = deque()
+        """The next such frames, each with whether it is text, and the output before it."""
         self._read: Future[None] | None = None
         """Completes when the client reads its socket again, while a stream waits for that."""
 
@@ -92,7 +103,7 @@ class ClientOutput:
             self.write(data)
         elif not self.closed:
             self.written_at = self._loop.time()
-            self._transport.write(data if self._pack is None else self._pack([data]))
+            self._transport.write(data if self._packing is None else self._packing.whole([data]))
 
     @property
     def progress(self) -> tuple[float, int]:
@@ -102,44 +113,44 @@ class ClientOutput:
     @property
     def is_packed(self) -> bool:
         """Whether frames are packed into others."""
-        return self._pack is not None
+        return self._packing is not None
 
-    def stream(self, frame: AsyncIterator[bytes]) -> None:
+    def stream(self, frame: AsyncIterator[bytes], *, is_text: bool = False) -> None:
         """Append a frame that is written part by part, as fast as the client reads it.
 
         Frames appended meanwhile wait. An exception of the iterator ends the connection immediately.
+
+        :param is_text: whether the frame is UTF-8
         """
         if self.closed:
             return
         if self._streaming is not None:
             frames, self._frames = self._frames, []
-            self._behind.append((frame, frames))
+            self._behind.append((frame, is_text, frames))
             return
         self.flush()
         self._flushing = True  # nothing else is flushed until it is written
-        self._streaming = self._loop.create_task(self._stream(frame))
+        self._streaming = self._loop.create_task(self._stream(frame, is_text))
         self.is_streaming = True
         self._on_stream(True)
 
-    async def _stream(self, frame: AsyncIterator[bytes] | None) -> None:
+    async def _stream(self, frame: AsyncIterator[bytes] | None, is_text: bool) -> None:
         try:
             while frame is not None:
                 async for part in frame:
                     if self.closed:
                         return
-                    self._write_part(part)
+                    self._write_part(part, is_text)
                     if self.paused:
                         self._read = self._loop.create_future()
                         await self._read
                 if self.closed:
                     return
                 frame = None
+                self._write_end(is_text)
                 if self._behind:
-                    frame, before = self._behind.popleft()
-                    if before:
-                        joined = b"".join(before)
-                        self._size -= len(joined)
-                        self._write_part(joined)
+                    frame, is_text, before = self._behind.popleft()
+                    self._write_before(before)
         except Exception as error:
             self.closed = True
             self._transport.abort()
@@ -151,9 +162,22 @@ class ClientOutput:
             self.flush()
             self._on_stream(False)
 
-    def _write_part(self, part: bytes) -> None:
+    def _write_part(self, part: bytes, is_text: bool) -> None:
         self.written_at = self._loop.time()
+        if self._packing is not None:
+            part = self._packing.part(part, is_text=is_text, is_last=False)
         self._transport.write(part)
+
+    def _write_end(self, is_text: bool) -> None:
+        if self._packing is not None:
+            self._transport.write(self._packing.part(b"", is_text=is_text, is_last=True))
+
+    def _write_before(self, frames: list[bytes]) -> None:
+        """Write the output between two frames that are written part by part."""
+        if frames:
+            self._size -= sum(map(len, frames))
+            packing = self._packing
+            self._transport.write(b"".join(frames) if packing is None else packing.whole(frames))
 
     def when_flushed(self, callback: Callable[[], None]) -> None:
         """Call back once, after the next flush of the current output."""
@@ -197,8 +221,8 @@ class ClientOutput:
         if not self._frames or self._streaming is not None:
             return
         frames, self._frames, self._size = self._frames, [], 0
-        if self._pack is not None:
-            data = self._pack(frames)
+        if self._packing is not None:
+            data = self._packing.whole(frames)
         else:
             data = frames[0] if len(frames) == 1 else b"".join(frames)
         if not self.closed:
