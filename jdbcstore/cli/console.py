@@ -100,13 +100,14 @@ def schema_view(settings: Settings) -> SchemaView:
 
 
 async def _serve(settings: Settings, parts: dict[str, Any], address: Address) -> None:
+    from jdbcstore.broker.condition import BrokerCondition, BrokerState
     from jdbcstore.broker.process.health import HealthServer
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, stopping.set)
-    server = HealthServer(address, lambda: None, parts)
+    server = HealthServer(address, lambda: BrokerCondition(state=BrokerState.SERVING), parts)
     at = await server.start()
     url = f"http://{at}/console"
     settings.print({"state": "ready", "url": url}, f"ready console={url}")

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jdbcstore.broker.condition import BrokerState
 from jdbcstore.cli.exit_codes import ExitCode, exit_code
 from jdbcstore.cli.output import note, print_table, printable, write_line
-from jdbcstore.cli.settings import CliCommand, Settings
-from jdbcstore.errors import StoreError
+from jdbcstore.cli.readings import condition_line
+from jdbcstore.cli.settings import BrokerCommand, Settings
+from jdbcstore.errors import NotAuthorized, StoreError
 
 if TYPE_CHECKING:
     from jdbcstore.tools.doctor import Finding
-    from jdbcstore.util.checkup import Checkup
+    from jdbcstore.util.checkup import Checkup, Diagnosis
 
 
-@click.command(cls=CliCommand)
+@click.command(cls=BrokerCommand)
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Write a report for an issue to this new file: versions, options, drivers; no secrets, "
                    "hosts or users.")  # fmt: skip
@@ -44,14 +46,15 @@ def doctor(settings: Settings, report: Path | None) -> int:
     store, error = examine_store(configuration)
     streams = [*examine_streams(configuration)]
     installed = [*examine()]
-    findings = [store, *(finding for finding, _ in streams), *installed]
+    broker, problem = _broker(settings, error)
+    findings = [store, *broker, *(finding for finding, _ in streams), *installed]
     health = None
     if error is None:
         try:
             health = examine_health(configuration)
         except StoreError as failure:
             note(f"the state of the database could not be read: {failure}")
-    if sick := [diagnosis for _, diagnoses in streams for diagnosis in diagnoses]:
+    if sick := [*problem, *(diagnosis for _, diagnoses in streams for diagnosis in diagnoses)]:
         known = Checkup({}) if health is None else health
         health = Checkup.of(known.figures, [*known.diagnoses, *sick], known.server, known.survives)
     if report is not None:
@@ -67,6 +70,33 @@ def doctor(settings: Settings, report: Path | None) -> int:
     if error is not None:
         return exit_code(error)
     return ExitCode.SICK if health is not None and health.diagnoses else ExitCode.DONE
+
+
+def _broker(settings: Settings, error: StoreError | None) -> tuple[list[Finding], list[Diagnosis]]:
+    """Return the broker and its state, as far as one can be found, and its problem unless it serves."""
+    from jdbcstore.tools.doctor import Finding
+    from jdbcstore.util.checkup import BAD, Diagnosis
+
+    try:
+        broker = settings.named_broker() or (settings.broker() if error is None else None)
+        condition = None if broker is None else broker.condition()
+    except NotAuthorized as failure:
+        note(f"the state of the broker is unknown: {failure}")
+        return [], []
+    except StoreError:  # the database has no announcement
+        return [], []
+    if broker is None or condition is None:
+        return [], []
+    line = condition_line(condition)
+    if condition["state"] in (BrokerState.SERVING, BrokerState.WAITING):
+        return [Finding("Broker process", broker.url, "", line)], []
+    sick = Diagnosis(
+        name=f"the broker: {condition['state']}",
+        severity=BAD,
+        text=line,
+        cure=condition["what_to_do"],
+    )
+    return [Finding("Broker process", broker.url, "", None, line)], [sick]
 
 
 def _write_new(path: Path, text: str) -> None:

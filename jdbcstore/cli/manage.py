@@ -19,7 +19,7 @@ from jdbcstore.cli.options import (
 from jdbcstore.cli.output import counted, local_time, note, print_table, printable
 from jdbcstore.cli.readings import alarm_line
 from jdbcstore.cli.remote import NO_BROKER, RemoteBroker
-from jdbcstore.cli.settings import CliCommand, Settings
+from jdbcstore.cli.settings import BrokerCommand, Settings
 from jdbcstore.errors import NotMaster
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.selector import Selector
@@ -71,7 +71,7 @@ def _chosen(
     return {"ids": [*message_ids] or None, "selector": text, "limit": limit}
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @_queue_argument
 @click.pass_obj
 def pause(settings: Settings, queue: Destination) -> None:
@@ -80,7 +80,7 @@ def pause(settings: Settings, queue: Destination) -> None:
     settings.print({"queue": str(queue), "is_paused": True}, f"paused {printable(str(queue))}")
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @_queue_argument
 @click.pass_obj
 def resume(settings: Settings, queue: Destination) -> None:
@@ -89,7 +89,7 @@ def resume(settings: Settings, queue: Destination) -> None:
     settings.print({"queue": str(queue), "is_paused": False}, f"resumed {printable(str(queue))}")
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @_choosing
 @every_option
 @click.option("--to", required=True, type=TARGET, metavar="DEST", help="Destination to move them to.")
@@ -112,7 +112,7 @@ def _report(settings: Settings, done: str, acted: OperationOutcome, text: str) -
         note(f"{counted(acted.left)} left: consumers or transactions have them")
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @_choosing
 @every_option
 @click.option("--to", required=True, type=TARGET, metavar="DEST", help="Destination to send the copies to.")
@@ -125,7 +125,7 @@ def copy(settings: Settings, /, queue: Destination, to: Destination, **given: An
     )
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @_choosing
 @click.pass_obj
 def remove(settings: Settings, /, queue: Destination, **given: Any) -> None:
@@ -139,7 +139,7 @@ def remove(settings: Settings, /, queue: Destination, **given: Any) -> None:
     _report(settings, "removed", acted, f"removed {counted(acted.count)} from {printable(str(queue))}")
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @_choosing
 @every_option
 @click.option("--priority", type=click.IntRange(0, 9), metavar="N", help="The new priority, 0 to 9.")
@@ -160,7 +160,7 @@ def change(
     _report(settings, "changed", acted, f"changed {counted(acted.count)} of {printable(str(queue))}")
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @destination_argument
 @click.pass_obj
 def delete(settings: Settings, destination: Destination) -> None:
@@ -177,7 +177,7 @@ def delete(settings: Settings, destination: Destination) -> None:
         )
 
 
-@manage.command("reset-counters", cls=CliCommand)
+@manage.command("reset-counters", cls=BrokerCommand)
 @click.argument("destination", metavar="[DEST]", required=False, type=DESTINATION)
 @click.pass_obj
 def reset_counters(settings: Settings, destination: Destination | None) -> None:
@@ -188,7 +188,7 @@ def reset_counters(settings: Settings, destination: Destination | None) -> None:
     settings.print({"reset": name}, f"reset the counters of {printable(name)}")
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @click.pass_obj
 def connections(settings: Settings) -> None:
     """List connected clients."""
@@ -202,7 +202,7 @@ def connections(settings: Settings) -> None:
     settings.print_each(connections, lambda: print_table("Connections", names, rows, right=names[-2:]))
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @click.pass_obj
 def operations(settings: Settings) -> None:
     """List running and recently finished operations."""
@@ -230,7 +230,7 @@ def _state(operation: dict[str, Any]) -> str:
     return "stopped" if operation["is_stopped"] else "done"
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @destination_argument
 @click.pass_obj
 def create(settings: Settings, destination: Destination) -> None:
@@ -242,7 +242,7 @@ def create(settings: Settings, destination: Destination) -> None:
     settings.print({"created": str(destination)}, f"created {printable(str(destination))}")
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @click.pass_obj
 def scheduled(settings: Settings) -> None:
     """List scheduled messages, the next first, at most 1,000."""
@@ -258,7 +258,7 @@ def scheduled(settings: Settings) -> None:
     settings.print(page, lambda: print_table("Scheduled messages", names, rows, right=names[2:3]))
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @click.argument("message", metavar="ID")
 @click.pass_obj
 def cancel(settings: Settings, message: str) -> None:
@@ -267,7 +267,7 @@ def cancel(settings: Settings, message: str) -> None:
     settings.print({"cancelled": acted.count}, f"cancelled {counted(acted.count)}")
 
 
-@manage.command("send-now", cls=CliCommand)
+@manage.command("send-now", cls=BrokerCommand)
 @click.argument("message", metavar="ID")
 @click.pass_obj
 def send_now(settings: Settings, message: str) -> None:
@@ -276,7 +276,7 @@ def send_now(settings: Settings, message: str) -> None:
     settings.print({"sent": acted.count}, f"sending {counted(acted.count)} now")
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @click.option("--search", metavar="TEXT", help="Only lines that contain this text.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Lines.")
 @click.pass_obj
@@ -290,7 +290,7 @@ def log(settings: Settings, search: str | None, limit: int) -> None:
     settings.print_each(lines, lambda: print_table("Log", ("time", "level", "of", "line"), rows))
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @click.pass_obj
 def users(settings: Settings) -> None:
     """List users with their roles and permissions."""
@@ -307,7 +307,7 @@ def users(settings: Settings) -> None:
     settings.print_each(users, lambda: print_table("Users", names, rows))
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @click.pass_obj
 def configuration(settings: Settings) -> None:
     """Show the broker's options, without secrets."""
@@ -320,7 +320,7 @@ def configuration(settings: Settings) -> None:
     settings.print(page, lambda: print_table("Options", names, rows))
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @click.pass_obj
 def alarms(settings: Settings) -> None:
     """List problems of the broker, with advice."""
@@ -329,7 +329,7 @@ def alarms(settings: Settings) -> None:
     settings.print_each(alarms, lambda: print_table("Alarms", ("level", "alarm"), rows))
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @click.argument("operation", metavar="ID")
 @click.pass_obj
 def stop(settings: Settings, operation: str) -> None:
@@ -338,7 +338,7 @@ def stop(settings: Settings, operation: str) -> None:
     settings.print({"stopped": operation}, f"stopping the operation {printable(operation)}")
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @click.argument("connection", metavar="ID")
 @click.pass_obj
 def drop(settings: Settings, connection: str) -> None:
@@ -347,7 +347,7 @@ def drop(settings: Settings, connection: str) -> None:
     settings.print({"dropped": connection}, f"dropped {printable(connection)}")
 
 
-@manage.command(cls=CliCommand)
+@manage.command(cls=BrokerCommand)
 @click.pass_obj
 def checkpoint(settings: Settings) -> None:
     """Write the journal's contents to the database."""
@@ -355,7 +355,7 @@ def checkpoint(settings: Settings) -> None:
     settings.print({"checkpoint": True}, "the contents of the journal are in the database")
 
 
-@manage.command("hand-over", cls=CliCommand)
+@manage.command("hand-over", cls=BrokerCommand)
 @click.pass_obj
 def hand_over(settings: Settings) -> None:
     """Make another broker the master.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from jdbcstore.broker.condition import SERVES
 from jdbcstore.cli.output import duration, local_time, printable
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.util.clock import Clock, SystemClock
@@ -37,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """The broker itself. It became the master at ``master_since``, in epoch milliseconds."""
+    """The broker itself."""
 
     name: str
     title: str
@@ -49,12 +50,13 @@ class Whole:
     url: str
     version: str
     uptime: float
-    master_since: int | None
     epoch: int | None
     connections: int
     enqueued_per_second: float | None
     dequeued_per_second: float | None
     commits_per_second: float | None
+    condition: Mapping[str, Any]
+    """The fields of :class:`~jdbcstore.broker.condition.BrokerCondition`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +121,18 @@ NUMBERS = TITLES[1:]
 """The columns that are right-justified."""
 
 
+def condition_line(condition: Mapping[str, Any]) -> str:
+    """Format the condition of a broker: its state and since when, the reason, and what to do."""
+    reason = f": {condition['reason']}" if condition["reason"] else ""
+    todo = f"; {condition['what_to_do']}" if condition["what_to_do"] else ""
+    next_ms = condition["next_attempt_ms"]
+    attempt = "" if next_ms is None else f"; next attempt at {local_time(next_ms)}"
+    return printable(f"{condition['state']} since {local_time(condition['since_ms'])}{reason}{todo}{attempt}")
+
+
 def broker_lines(broker: Whole) -> tuple[str, str, str]:
-    """Return the lines above the table: the broker, its mastership, and its rates."""
+    """Return the lines above the table: the broker, its condition, and its rates."""
     environment = f"{broker.environment}  " if broker.environment else ""
-    since = "" if broker.master_since is None else f" since {local_time(broker.master_since)}"
     epoch = "" if broker.epoch is None else f"  epoch {broker.epoch}"
     rates = {
         "in/s": broker.enqueued_per_second,
@@ -132,7 +142,7 @@ def broker_lines(broker: Whole) -> tuple[str, str, str]:
     shown = "  ".join(f"{name} {rate(value)}" for name, value in rates.items())
     return (
         printable(f"{environment}{broker.title}  {broker.database}"),
-        f"{printable(broker.url)}  master{since}{epoch}  up {duration(broker.uptime)}",
+        f"{printable(broker.url)}  {condition_line(broker.condition)}{epoch}  up {duration(broker.uptime)}",
         f"connections {broker.connections}  {shown}",
     )
 
@@ -270,15 +280,18 @@ class Readings:
             raise
 
     def _read(self, broker: RemoteBroker, selection: TopSelection) -> TopReading:
-        whole, store = broker.call("broker"), broker.call("store")
-        lock, history = broker.call("lock"), broker.call("lock_history")
+        whole = broker.call("broker")
+        serves = whole["condition"]["state"] in SERVES
+        store = broker.call("store") if serves else {"timings": {}}
+        lock = broker.call("lock")
         alarms = broker.call("alarms")
-        page = broker.call("destinations", **selection.query())
+        page: dict[str, Any] = {"total": 0, "destinations": []}
+        if serves:
+            page = broker.call("destinations", **selection.query())
         now = self._clock.monotonic()
         counts = _counts(whole, store, page["destinations"])
         # A smaller counter was reset, or belongs to another broker.
         rates = {key: value for key, value in self._rates.since(now, counts).items() if value >= 0}
-        since = [entry["time_ms"] for entry in history if entry["event"] == "master"]
         seen = Whole(
             name=whole["name"],
             title=whole["identity"]["name"],
@@ -286,12 +299,12 @@ class Readings:
             url=broker.url,
             version=whole["version"],
             uptime=whole["uptime"],
-            master_since=since[-1] if since else None,
             epoch=lock["epoch"],
             connections=whole["connections"],
             enqueued_per_second=rates.get(("", "enqueued")),
             dequeued_per_second=rates.get(("", "dequeued")),
             commits_per_second=rates.get(("", "commits")),
+            condition=whole["condition"],
         )
         rows = tuple(_row(facts, rates) for facts in page["destinations"])
         return TopReading(

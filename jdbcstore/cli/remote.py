@@ -12,6 +12,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
+from jdbcstore.broker.condition import SERVES
 from jdbcstore.broker.operations import OPERATIONS, STATUS, OperationOutcome
 from jdbcstore.config.users import VIEW
 from jdbcstore.errors import (
@@ -66,7 +67,18 @@ class RemoteBroker:
             view = self.call("broker", timeout=_LOOK)
         except StoreUnavailable:
             return False
-        return bool(view["name"] == name and view["obstacle"] is None)
+        return bool(view["name"] == name and view["condition"]["state"] in SERVES)
+
+    def condition(self) -> dict[str, Any] | None:
+        """Return the broker's condition; None if it does not answer.
+
+        :raises NotAuthorized: it needs a login
+        """
+        try:
+            found: dict[str, Any] = self.call("broker", timeout=_LOOK)["condition"]
+        except StoreUnavailable:
+            return None
+        return found
 
     def call(self, name: str, *values: Any, timeout: float | None = None, **fields: Any) -> Any:
         """Run an operation of :data:`jdbcstore.broker.operations.OPERATIONS` on the broker; return its

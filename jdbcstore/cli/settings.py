@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.cli.output import counted, journal_progress, note, print_json, write_json, write_line
-from jdbcstore.errors import IN_JOURNAL, NotAuthorized, NotMaster
+from jdbcstore.errors import IN_JOURNAL, NotAuthorized, NotMaster, StoreUnavailable
 
 if TYPE_CHECKING:
     from jdbcstore import Configuration, JdbcStore, Store
@@ -33,6 +33,7 @@ class Settings:
 
     url: str | None = None
     config: str | None = None
+    broker_url: str | None = None
     json: bool = False
     debug: bool = False
 
@@ -139,11 +140,40 @@ class Settings:
         return broker
 
     def broker(self) -> RemoteBroker | None:
-        """Return the management of the master; None if there is no master or it has no management API.
+        """Return the management of the master, or of the broker that --broker names.
+
+        None if there is no master or it has no management API. If the database does not answer, this is the
+        broker of the configuration's option ``health``.
 
         :raises NotAuthorized: it needs a login
         :raises StoreError: the database cannot be read
         """
+        if self.broker_url is not None:
+            return self.named_broker()
+        try:
+            return self._announced_broker()
+        except StoreUnavailable:
+            broker = self.named_broker()
+            if broker is None:
+                raise
+            return broker
+
+    def named_broker(self) -> RemoteBroker | None:
+        """Return the broker that --broker or the configuration's option ``health`` names.
+
+        None if neither does, or the configured one does not answer. The database is not asked.
+
+        :raises NotAuthorized: the configured one needs a login
+        """
+        from jdbcstore.cli.remote import RemoteBroker
+
+        if self.broker_url is not None:
+            return RemoteBroker(self.broker_url.rstrip("/"))
+        health = self.configuration().broker.health
+        broker = None if health is None else RemoteBroker(f"http://{health}")
+        return broker if broker is not None and broker.condition() else None
+
+    def _announced_broker(self) -> RemoteBroker | None:
         from jdbcstore.cli.remote import MANAGEMENT, NAME, RemoteBroker
 
         configuration = self.configuration()
@@ -288,9 +318,27 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         setattr(settings, str(parameter.name), value)
 
 
+def _keep_broker(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None and not value.startswith(("http://", "https://")):
+        raise click.BadParameter(f"{value!r} is not a URL; use http://HOST:PORT", context, parameter)
+    context.ensure_object(Settings).broker_url = value
+
+
 class CliCommand(click.Command):
     """A command that also accepts the common options."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self.params.extend(common_options())
+
+
+class BrokerCommand(CliCommand):
+    """A command that also accepts the URL of a broker."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        help_ = "Management of the broker, http://HOST:PORT; it is found through the database by default."
+        option = click.Option(
+            ["--broker"], metavar="URL", help=help_, expose_value=False, callback=_keep_broker
+        )
+        self.params.insert(len(self.params) - len(common_options()), option)

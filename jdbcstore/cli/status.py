@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.abc import Store
+from jdbcstore.broker.condition import BrokerState
+from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.lock import holder_text
 from jdbcstore.cli.messages import messages_of
 from jdbcstore.cli.options import destination_argument
@@ -25,8 +27,9 @@ from jdbcstore.cli.output import (
     size,
     write_line,
 )
+from jdbcstore.cli.readings import condition_line
 from jdbcstore.cli.remote import RemoteBroker
-from jdbcstore.cli.settings import CliCommand, Settings
+from jdbcstore.cli.settings import BrokerCommand, CliCommand, Settings
 from jdbcstore.cli.shared import print_claims, print_flow, read_selected, shared_facts
 from jdbcstore.cli.stream import add_broker, print_stream, stream_facts
 from jdbcstore.cli.subscriptions import add_activity, print_subscriptions, subscription_facts
@@ -48,14 +51,21 @@ def init(settings: Settings) -> None:
     settings.print(facts, f"{facts['url']} has {', '.join(facts['tables'])}")
 
 
-@click.command(cls=CliCommand)
+@click.command(cls=BrokerCommand)
 @click.pass_obj
-def status(settings: Settings) -> None:
+def status(settings: Settings) -> int:
     """Show destinations, durable subscriptions, claims, limits, the master and the tables.
 
     If the journal is in a NATS stream, this includes its servers and the replication lag. If a broker with
-    --health is running, the sizes are the broker's, and consumers are counted.
+    --health is running, the sizes are the broker's, and consumers are counted. If the database does not
+    answer, this shows the state of the broker that --broker or the configuration names, and exits with 4.
     """
+    named = settings.named_broker()
+    condition = None if named is None else named.condition()
+    if named is not None and condition is not None and condition["state"] == BrokerState.UNREACHABLE:
+        outage = {"broker": {"url": named.url, "condition": condition}}
+        settings.print(outage, f"broker   {printable(named.url)}\nstate    {condition_line(condition)}")
+        return ExitCode.UNAVAILABLE
     journal = settings.configuration().journal
     with settings.open_database(read_only=True) as store:
         facts = _status(store, _lock(settings, store))
@@ -64,9 +74,12 @@ def status(settings: Settings) -> None:
     shared = read_selected(settings)
     facts |= shared_facts(shared)
     broker = settings.broker_to_read()
-    if broker is not None:
+    if broker is not None and broker.condition() is None:
+        note("it does not answer; the following is read from the database")
+    elif broker is not None:
         _add_broker(facts, broker)
     settings.print(facts, lambda: _print_status(facts, shared))
+    return ExitCode.DONE
 
 
 def _lock(settings: Settings, store: JdbcStore) -> LockView:
@@ -114,7 +127,7 @@ def _add_broker(facts: dict[str, Any], broker: RemoteBroker) -> None:
     whole, known = broker.call("broker"), {view["name"]: view for view in broker.destinations()}
     facts["broker"] = {
         "url": broker.url,
-        **{name: whole[name] for name in ("version", "uptime", "connections")},
+        **{name: whole[name] for name in ("version", "uptime", "connections", "condition")},
     }
     listed = {fact["destination"] for fact in facts["destinations"]}
     more = [name for name, view in known.items() if view["size"] and name not in listed]
@@ -174,6 +187,7 @@ def _print_status(facts: dict[str, Any], shared: SharedNumbers) -> None:
     if broker is not None:
         connections = counted(broker["connections"], "connection")
         write_line(f"broker   {printable(broker['url'])}, up {duration(broker['uptime'])}, {connections}")
+        write_line(f"state    {condition_line(broker['condition'])}")
     if facts["stream"] is not None:
         print_stream(facts["stream"])
     columns: dict[str, Callable[[dict[str, Any]], str]] = {

@@ -23,14 +23,14 @@ from jdbcstore.cli.readings import (
     cells,
     remainder,
 )
-from jdbcstore.cli.settings import CliCommand, Settings
+from jdbcstore.cli.settings import BrokerCommand, Settings
 from jdbcstore.cli.shared import looking_at_claims, print_workers
 from jdbcstore.errors import ConfigurationError, NotMaster, installation
 
 T = TypeVar("T")
 
 
-@click.command(cls=CliCommand)
+@click.command(cls=BrokerCommand)
 @click.option("--once", is_flag=True, help="Print one table with the rates of one interval, and exit.")
 @click.option(
     "--sort", type=click.Choice(TITLES), default="size", show_default=True, help="Sort by this column."

@@ -111,6 +111,16 @@ class DatabaseSession(Database):
         except BaseException:
             self.engine.dispose()
             raise
+        self._file = self.adapter.file_identity(self._target)
+
+    @property
+    def misplaced(self) -> str | None:
+        """The reason why writes do not reach the file that has the database's name; None if they do."""
+        if self._file is None or self.adapter.file_identity(self._target) == self._file:
+            return None
+        return (
+            f"the file of {self.place} was moved, removed or replaced; is its disk mounted? Put the file back"
+        )
 
     def of(self, kind: type[S]) -> S:
         """Return one family of statements for these tables, made once."""

@@ -11,6 +11,7 @@ from typing import ClassVar
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import NotMaster, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.util.clock import Clock, SystemClock
+from jdbcstore.util.lock_wait import LockWait
 
 log = logging.getLogger(__name__)
 
@@ -231,8 +232,11 @@ class AbstractLocker:
                 log.info("waiting to be the master: %s", failure)
                 logged = True
             # The time that the attempt itself has waited counts.
-            pause = self._pause_after(failure) - (self.clock.monotonic() - began)
-            if stopping.wait(max(0.0, min(pause, deadline - self.clock.monotonic()))):
+            now = self.clock.monotonic()
+            pause = max(0.0, min(self._pause_after(failure) - (now - began), deadline - now))
+            if isinstance(stopping, LockWait):
+                stopping.on_failure(failure, pause)
+            if stopping.wait(pause):
                 raise StoreClosed("the locker was stopped before it acquired the lock")
 
     def _max_wait(self, deadline: float) -> float:

@@ -26,8 +26,11 @@ _FIRST_LOOK = 0.05
 class Host(Protocol):
     """The broker as its handler sees it, called from a thread of the handler, one call at a time."""
 
-    def stop_connectors(self) -> None:
-        """Close all client connections and accept no more; do not report pending writes as successful."""
+    def stop_connectors(self, error: StoreError) -> None:
+        """Close all client connections and accept no more; do not report pending writes as successful.
+
+        :param error: the error of the store
+        """
 
     def start_connectors(self) -> None:
         """Accept connections again; messages that were in flight must be redelivered."""
@@ -157,7 +160,7 @@ class IOExceptionHandler:
     def _stop_start(self, error: StoreError) -> None:
         log.warning("the connectors are stopped until the database answers: %s", error)
         try:
-            self._host.stop_connectors()
+            self._host.stop_connectors(error)
         except Exception:
             log.exception("the connectors could not all be stopped")
         if not self._wait_until_back() or self._stopped:

@@ -29,6 +29,8 @@ _DISTRIBUTIONS = {"argon2": "argon2-cffi", "jpype": "JPype1", "stomp": "stomp.py
 """Distributions whose module has another name."""
 _DEBIAN = {"derby": "libderbyclient-java", "h2": "libh2-java", "hsqldb": "libhsqldb-java"}
 """Debian packages of JDBC drivers for the Java bridge."""
+_PATIENCE = 10.0
+"""Seconds for which a database may take to answer."""
 _ODBC = {
     "MariaDB, MySQL": ("maria", "mysql", "install Debian's odbc-mariadb"),
     "SQL Server": ("sql server", "freetds", "install Microsoft's msodbcsql18, or Debian's tdsodbc"),
@@ -116,8 +118,9 @@ def examine_streams(configuration: Configuration) -> Iterator[tuple[Finding, Seq
 
 def _reached(configuration: Configuration) -> tuple[str, str]:
     """Return the name of the adapter; the response time of the database, and what its server is."""
-    database = Database.configured(configuration, must_exist=True)
-    engine = database.connect_with()
+    timeout = min(configuration.store.network_timeout or _PATIENCE, _PATIENCE)
+    database = Database.configured(configuration.replace(network_timeout=timeout), must_exist=True)
+    engine = database.connect_with(limited=True)
     begun = time.monotonic()
     try:
         with database.translated(), engine.connect():

@@ -10,9 +10,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from jdbcstore.broker.condition import BrokerCondition, BrokerState
 from jdbcstore.broker.process.health import HealthServer
 from jdbcstore.config.broker import Address
 from jdbcstore.testing.polling import wait_until
+
+SERVING = BrokerCondition(state=BrokerState.SERVING)
 
 
 async def answers(address: Address, *paths: str) -> list[tuple[int, str]]:
@@ -26,12 +29,13 @@ async def answers(address: Address, *paths: str) -> list[tuple[int, str]]:
 
 def test_what_it_says() -> None:
     async def main() -> None:
-        reason: str | None = "waiting for the lock"
-        server = HealthServer(Address("127.0.0.1", 0), lambda: reason)
+        condition = BrokerCondition(state=BrokerState.WAITING, reason="A holds the lock", what_to_do="use A")
+        server = HealthServer(Address("127.0.0.1", 0), lambda: condition)
         address = await server.start()
         try:
-            assert await answers(address, "/live", "/ready") == [(200, "live"), (503, "waiting for the lock")]
-            reason = None
+            said = "waiting for another broker: A holds the lock; use A"
+            assert await answers(address, "/live", "/ready") == [(200, "live"), (503, said)]
+            condition = SERVING
             assert await answers(address, "/live", "/ready") == [(200, "live"), (200, "ready")]
             assert [code for code, _ in await answers(address, "/", "/status")] == [404, 404]
         finally:
@@ -44,7 +48,7 @@ def test_what_it_says() -> None:
 
 def test_who_does_not_end_his_request_is_left() -> None:
     async def main() -> None:
-        server = HealthServer(Address("127.0.0.1", 0), lambda: None, idle_timeout=0.05)
+        server = HealthServer(Address("127.0.0.1", 0), lambda: SERVING, idle_timeout=0.05)
         address = await server.start()
         try:
             async with asyncio.timeout(120):
@@ -82,7 +86,9 @@ def test_who_does_not_read_his_answer_is_dropped(limit: str, monkeypatch: pytest
         if limit == "of memory":
             monkeypatch.setattr("jdbcstore.broker.process.health._MOST_UNSENT", 10_000_000)
             timeout = 300.0
-        server = HealthServer(Address("127.0.0.1", 0), lambda: None, {"/large": part}, idle_timeout=timeout)
+        server = HealthServer(
+            Address("127.0.0.1", 0), lambda: SERVING, {"/large": part}, idle_timeout=timeout
+        )
         address = await server.start()
         try:
             clients = [socket.create_connection(address) for _ in range(1 if limit == "of time" else 2)]
@@ -103,10 +109,10 @@ def test_who_does_not_read_his_answer_is_dropped(limit: str, monkeypatch: pytest
 
 def test_an_address_that_is_taken() -> None:
     async def main() -> None:
-        first = HealthServer(Address("127.0.0.1", 0), lambda: None)
+        first = HealthServer(Address("127.0.0.1", 0), lambda: SERVING)
         address = await first.start()
         with pytest.raises(OSError, match="address already in use"):
-            await HealthServer(address, lambda: None).start()
+            await HealthServer(address, lambda: SERVING).start()
         await first.stop()
 
     asyncio.run(main())

@@ -84,14 +84,14 @@ def port_of(host: BrokerHost) -> int:
 def test_it_serves_and_gives_the_lock_back(tmp_path: Path) -> None:
     async def main() -> None:
         async with BrokerHost(configuration(tmp_path)) as host:
-            assert host.obstacle() is None
+            assert host.condition.serves
             assert await readiness(host) == (200, "ready")
             async with Stomp(port_of(host)) as client:
                 await client.send("/queue/A", "two pints")
             with pytest.raises(NotMaster):
                 jdbcstore.open(configuration(tmp_path), lock_timeout=0.0)
         assert host.addresses == ()
-        assert host.obstacle() == "the broker is not running"
+        assert host.condition.state == "stopping"
 
     run(main)
     with jdbcstore.open(configuration(tmp_path), lock_timeout=0.0) as store:
@@ -112,7 +112,7 @@ def test_it_is_not_ready_once_a_stop_has_begun(tmp_path: Path, monkeypatch: pyte
         async with BrokerHost(configuration(tmp_path)) as host:
             stopping = asyncio.create_task(host.stop())
             await asyncio.sleep(0)
-            assert await readiness(host) == (503, "the broker is stopping")
+            assert await readiness(host) == (503, "stopping")
             released.set()
             await stopping
 
@@ -134,7 +134,9 @@ def test_a_slave_waits_and_follows(tmp_path: Path) -> None:
             )
             await slave.start()
             await waiting.wait()
-            assert await readiness(slave) == (503, "waiting for the lock")
+            code, text = await readiness(slave)
+            assert (code, text.partition(":")[0]) == (503, "waiting for another broker")
+            assert "holds the lock" in text
             assert slave.addresses == ()
             assert await readiness(master) == (200, "ready")
         await ready.wait()
@@ -496,13 +498,13 @@ def test_it_serves_only_while_the_network_is_there(tmp_path: Path) -> None:
         async with BrokerHost(configuration(tmp_path, **checked)) as host:
             machine.close()
             await machine.wait_closed()
-            await until(lambda: host.obstacle() is not None and host.master is None)
-            assert "the network is down" in str(host.obstacle())
+            await until(lambda: host.condition.state == "network down")
+            assert host.condition.reason == "no checked machine answers"
             with jdbcstore.open(configuration(tmp_path)) as other:  # which takes the lock
                 other.queue("Q").add_message(Message("x"))
             machine = await asyncio.start_server(accept, "127.0.0.1", port)
             await host.ready()
-            assert host.obstacle() is None
+            assert host.condition.serves
         machine.close()
 
     run(main)

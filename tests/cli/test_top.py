@@ -127,7 +127,7 @@ def test_rates_are_those_between_two_readings(place: Place) -> None:
     fourth = readings.read(only("rates."))
     assert [row.enqueued_per_second for row in fourth.rows] == [None]
     assert (fourth.total, fourth.broker.epoch is None) == (1, False)
-    assert fourth.broker.master_since is not None
+    assert fourth.broker.condition["state"] == "serving"
 
 
 def test_the_largest_of_many(place: Place) -> None:
@@ -191,7 +191,7 @@ def test_once(place: Place) -> None:
     assert facts["broker"]["url"] == f"http://{place.address}"
     lines = cli("top", *options, "--sort", "destination", "--ascending", "--limit", "5").out.splitlines()
     assert lines[0] == f"tasting  {place.address}  {place.url}"
-    assert "master since" in lines[1]
+    assert "serving since" in lines[1]
     paused = next(line for line in lines if line.startswith("ONCE is paused by manage since "))
     assert paused.endswith(" UTC. Resume it when its consumers work again.")
     assert "as of" in lines[-4]
@@ -281,7 +281,7 @@ def test_sorting_and_filtering(place: Place) -> None:
     async def main() -> None:
         async with opened(place, "sort.") as (app, pilot):
             await sees(app, pilot, "SORT.A", "SORT.[red]", "SORT.B")
-            assert "master since" in text_of(app, "#broker")
+            assert "serving since" in text_of(app, "#broker")
             assert "commits/s" in text_of(app, "#broker")
             assert text_of(app, "#alarms").startswith("! ")
             assert "messages but no consumer. Start consumers" in text_of(app, "#alarms")

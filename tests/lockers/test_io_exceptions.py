@@ -50,7 +50,7 @@ class Host:
         self._fails = fails
         self._waiting = threading.Event()
 
-    def stop_connectors(self) -> None:
+    def stop_connectors(self, error: StoreError) -> None:  # noqa: ARG002
         self._tell("connectors stop")
 
     def start_connectors(self) -> None:

@@ -59,7 +59,7 @@ def main(count: int, seed: int) -> None:
             stopping.set()
             producing.join()
         consumer.wait_for(sent)
-        assert api.get("/api/broker")["obstacle"] is None
+        assert api.get("/api/broker")["condition"]["state"] == "serving"
         seconds = time.monotonic() - began
         for one in (consumer, producer):
             one.close()

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from jdbcstore import JdbcStore
 from jdbcstore.abc import Cursor, RemovalRecord
+from jdbcstore.broker.condition import BrokerCondition, BrokerState
 from jdbcstore.broker.management.checkups import Checkups
 from jdbcstore.broker.management.messages import MessageChoice, MessagePage, message_page
 from jdbcstore.broker.management.reading import Views
@@ -62,7 +63,7 @@ class DatabaseSource:
         return BrokerView(
             name=self._store.place,
             identity=self._identity,
-            obstacle=None,
+            condition=BrokerCondition(state=BrokerState.SERVING),
             uptime=time.monotonic() - self._began,
             queues=len(self._names) - topics,
             topics=topics,

@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from jdbcstore.broker.condition import BrokerState
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.lookups import Lookups
 from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer
@@ -87,7 +88,7 @@ class PageFrame:
             "notice": None if status != 200 else self.notices.take(ctx.actor, ctx.text("notice")),
             "now_ms": self._clock.now_ms(),
             "broker": broker,
-            "master": None if broker.obstacle is None else await self._lookups.master(),
+            "master": await self._lookups.master() if broker.condition.state is BrokerState.WAITING else None,
             "is_live": self._is_live,
             "may_manage": ctx.may_manage and self._is_live,
         }

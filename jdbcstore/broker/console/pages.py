@@ -168,7 +168,7 @@ class Console:
     async def _overview(self, ctx: RequestContext) -> web.Response:
         history, now = self._history, await self._watch.read()
         raised = [*alarms(now)]
-        if now.broker.obstacle is not None:
+        if not now.broker.condition.serves:
             return await self._show(ctx, "waiting.html", alarms=raised)
         queues = [view for view in now.views if not view.is_topic]
         dead_names = {*map(str, now.dead)}
@@ -417,12 +417,12 @@ class Console:
         source, store, journal, schema = self._source, None, None, None
         streams: list[StreamHealth] = []
         try:
-            if source.broker().obstacle is None:
+            if source.broker().condition.serves:
                 store, schema = await source.store(), await self._lookups.schema()
                 if isinstance(source, Views):
                     journal, streams = await source.journal(), await source.streams()
         except StoreError:
-            if source.broker().obstacle is None:
+            if source.broker().condition.serves:
                 raise
         return await self._show(
             ctx,
@@ -436,7 +436,7 @@ class Console:
         )
 
     async def _database(self, ctx: RequestContext) -> web.Response:
-        served = self._source.broker().obstacle is None
+        served = self._source.broker().condition.serves
         checkup = await self._source.checkup() if served else None
         return await self._show(ctx, "database.html", checkup=checkup, figures=FIGURES)
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 
 from jdbcstore.abc import JournalState
+from jdbcstore.broker.condition import BrokerState
 from jdbcstore.broker.management.history import DEAD, ENQUEUED, INTERVAL, CounterHistory
 from jdbcstore.broker.management.texts import counted, duration, moment, rate
 from jdbcstore.broker.management.views import (
@@ -101,10 +102,12 @@ def alarms(now: Watched) -> Iterator[Alarm]:
             "waiting for the lock"
         )
         yield Alarm("JdbcstoreNoMaster", BAD, f"The lock is lost: {now.lock.lost}", help_, page="broker")
-    if now.broker.obstacle is not None:
-        if not now.broker.is_slave:
-            text = f"The broker is not serving: {now.broker.obstacle}"
-            yield Alarm("JdbcstoreNoMaster", BAD, text, "check its log, and run jdbcstore doctor")
+    condition = now.broker.condition
+    if not condition.serves:
+        if condition.state is not BrokerState.WAITING:
+            text = f"The broker is not serving: {replace(condition, what_to_do='')}"
+            help_ = condition.what_to_do or "check its log, and run jdbcstore doctor"
+            yield Alarm("JdbcstoreNoMaster", BAD, text, help_)
         return
     for diagnosis in () if now.checkup is None else now.checkup.diagnoses:
         text = f"The database: {diagnosis.name}. {diagnosis.text}"

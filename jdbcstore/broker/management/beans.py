@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+from jdbcstore.broker.condition import BrokerState
 from jdbcstore.broker.management.bean_names import DOMAIN, BeanName, Keys, NoSuchBean, escaped
 from jdbcstore.broker.management.bean_operations import Attributes, described, operations_of
 from jdbcstore.broker.management.reading import Views
@@ -96,7 +97,7 @@ class Beans:
 
     @property
     def _serves(self) -> bool:
-        return self._view_of_broker.obstacle is None
+        return self._view_of_broker.condition.serves
 
     @cached_property
     def _connections(self) -> list[ConnectionView]:
@@ -223,8 +224,8 @@ class Beans:
         raise _no_bean(name)
 
     def _health(self) -> str:
-        obstacle = self._view_of_broker.obstacle
-        return "Good" if obstacle is None else f"Getting Worried {{{obstacle}}}"
+        condition = self._view_of_broker.condition
+        return "Good" if condition.state is BrokerState.SERVING else f"Getting Worried {{{condition}}}"
 
     async def view(self, name: BeanName) -> DestinationView:
         """Return the queue or topic of an MBean.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from jdbcstore.abc import Store
+from jdbcstore.broker.condition import BrokerCondition
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.management.views import BrokerIdentity, LockEvent
@@ -50,8 +51,9 @@ class Managed(Protocol):
     def history(self) -> Iterable[LockEvent]:
         """The last changes of the mastership, oldest first."""
 
-    def obstacle(self) -> str | None:
-        """Return the reason why it is not serving; None if it is."""
+    @property
+    def condition(self) -> BrokerCondition:
+        """Its state, with the reason and what to do."""
 
     def hand_over(self) -> None:
         """Become a slave, so that another broker becomes the master."""
@@ -78,7 +80,7 @@ class CurrentMaster:
         served = self.process.master
         engine = None if served is None else served.engine
         if served is None or engine is None:
-            raise NotMaster(f"this broker is not serving: {self.process.obstacle()}; use the master")
+            raise NotMaster(f"this broker is not serving: {self.process.condition}")
         return served, engine
 
 

@@ -110,7 +110,7 @@ class Metrics:
         journal: JournalState | None = None
         streams: Sequence[StreamHealth] = ()
         waiting: dict[str, int] = {}
-        if broker.obstacle is None:
+        if broker.condition.serves:
             try:
                 named, other = self._labelled.split(await views.destinations(monotonic=True))
                 named = await views.with_ages(named)
@@ -222,9 +222,12 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
 
 def _of_broker(broker: BrokerView, pending: tuple[int, int]) -> Iterator[Metric]:
     yield InfoMetricFamily("jdbcstore_broker", "The broker.", value={"version": broker.version})
-    yield _gauge("broker_serving", "Whether it serves clients.", broker.obstacle is None)
+    condition = broker.condition
+    labels = {"state": condition.state, "reason": condition.reason, "what_to_do": condition.what_to_do}
+    yield InfoMetricFamily("jdbcstore_broker_condition", "Its state, and the reason for it.", value=labels)
+    yield _gauge("broker_serving", "Whether it serves clients.", condition.serves)
     yield _gauge("broker_uptime_seconds", "Seconds since the process began.", broker.uptime)
-    if broker.obstacle is not None:
+    if not condition.serves:
         return
     yield _gauge("connections", "Connected clients.", broker.connections)
     yield _gauge("memory_used_bytes", "Bytes of messages in memory.", broker.memory_used)

@@ -102,7 +102,7 @@ class Views:
         engine = None if master is None else master.engine
         common: dict[str, Any] = {
             "identity": self._master.process.identity,
-            "obstacle": self._master.process.obstacle(),
+            "condition": self._master.process.condition,
             "uptime": self._clock.monotonic() - self._began,
         }
         if master is None or engine is None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from jdbcstore import __version__
 from jdbcstore.abc import PausedQueue, PreparedWrites
+from jdbcstore.broker.condition import BrokerCondition
 from jdbcstore.broker.consumer_watch import SLOW
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.queues.queue import Queue
@@ -15,9 +16,6 @@ from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.durable import Durable, DurableSubscriber
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.util.timings import Timings
-
-WAITING = "waiting for the lock"
-"""The reason why a slave is not serving."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +48,8 @@ class BrokerView:
     """Its name, address, database and environment."""
     version: str = __version__
     """The version of jdbcstore."""
-    obstacle: str | None
-    """The reason why it is not serving; None if it is. Without service most other fields are 0."""
+    condition: BrokerCondition
+    """Its state, with the reason and what to do. Without service most other fields are 0."""
     uptime: float
     """Seconds since this process started."""
     addresses: tuple[str, ...] = ()
@@ -82,11 +80,6 @@ class BrokerView:
     """Bytes of messages in temporary files."""
     temp_limit: int = 0
     """The option of this name."""
-
-    @property
-    def is_slave(self) -> bool:
-        """Whether it is a healthy slave of another broker."""
-        return self.obstacle == WAITING
 
 
 class Activity(NamedTuple):

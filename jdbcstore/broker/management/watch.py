@@ -74,7 +74,7 @@ class BrokerWatch:
             folders=self._folders,
             history=self.history,
         )
-        if alone.broker.obstacle is not None:
+        if not alone.broker.condition.serves:
             return alone
         views = await source.destinations()
         sizes = [view for view in views if view.size and not view.is_topic]

@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
+from jdbcstore.broker.condition import BrokerCondition, BrokerState
 from jdbcstore.config.broker import Address
 
 log = logging.getLogger(__name__)
@@ -27,8 +28,6 @@ def _is_defect(record: logging.LogRecord) -> bool:
 log.addFilter(_is_defect)
 
 _CONSOLE = "/console"
-Obstacle = Callable[[], str | None]
-"""The reason why the broker is not serving; None if it is."""
 Shortage = Callable[[], Awaitable[str | None]]
 """The reason why a serving broker cannot store messages now; None if it can."""
 MAX_CONNECTIONS = 500
@@ -54,7 +53,7 @@ class HealthServer:
     def __init__(
         self,
         address: Address,
-        obstacle: Obstacle,
+        condition: Callable[[], BrokerCondition],
         parts: Mapping[str, web.Application] | None = None,
         *,
         shortage: Shortage | None = None,
@@ -69,7 +68,7 @@ class HealthServer:
         """The unread bytes of each client at the last check."""
         self._sweeping: Task[None] | None = None
         self._address = address
-        self._obstacle = obstacle
+        self._condition = condition
         self._shortage = shortage
         self._parts = parts or {}
         self._runner: web.AppRunner | None = None
@@ -160,7 +159,8 @@ class HealthServer:
             self._runner = None
 
     async def _ready(self, _request: web.Request) -> web.Response:
-        obstacle = self._obstacle()
+        condition = self._condition()
+        obstacle = None if condition.state is BrokerState.SERVING else str(condition)
         if obstacle is None and self._shortage is not None:
             obstacle = await self._shortage()
         if obstacle is None:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Self
 
 import jdbcstore
 from jdbcstore.abc import Announcing, PausedQueue, Pausing, Store
+from jdbcstore.broker.condition import BrokerCondition, BrokerState, Conditions
 from jdbcstore.broker.management.inside import BrokerInside, LogTail
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.reading import Views
-from jdbcstore.broker.management.views import WAITING, BrokerIdentity, LockEvent
+from jdbcstore.broker.management.views import BrokerIdentity, LockEvent
 from jdbcstore.broker.process.master import MasterBroker
 from jdbcstore.broker.process.network import NetworkWatch
 from jdbcstore.broker.process.slave import Recovering, SlaveConnectors, StoreOpening
@@ -99,6 +100,7 @@ class BrokerHost:
         self._stopped = Event()
         self._task: Task[None] | None = None
         self._changed = Event()
+        self._conditions = Conditions(clock or SystemClock(), self._changed.set)
         self._failure: BaseException | None = None
         self.history: deque[LockEvent] = deque(maxlen=_HISTORY)
         """The last changes of the mastership, oldest first."""
@@ -139,23 +141,17 @@ class BrokerHost:
             self._remember("handed_over", self._master.store)
             self._master.end()
 
-    def obstacle(self) -> str | None:
-        """Return the reason why it is not serving; None if it is."""
-        if self._stopping and self._task is not None and not self._task.done():
-            return "the broker is stopping"
-        if self._master is not None:
-            return self._master.obstacle
-        if self._is_cut_off:
-            return "the network is down: no checked machine answers"
-        is_running = self._task is not None and not self._task.done()
-        return WAITING if is_running else "the broker is not running"
+    @property
+    def condition(self) -> BrokerCondition:
+        """Its state, with the reason and what to do."""
+        return self._conditions.current
 
     async def _shortage(self, views: Views) -> str | None:
         """Return the reason why a journal's stream is not writable, from its servers, or None."""
         try:
             streams = await views.streams()
         except NotMaster:  # it stopped serving meanwhile
-            return self.obstacle()
+            return str(self.condition)
         stopped = (stream for stream in streams if stream.problem is not None)
         return next((f"{stream.place} is not reliable: {stream.problem}" for stream in stopped), None)
 
@@ -224,7 +220,7 @@ class BrokerHost:
             "/metrics": Metrics(management.views, guard, broker.metrics_destinations, folders).application(),
         }
         shortage = partial(self._shortage, management.views)
-        self._health = HealthServer(address, self.obstacle, parts, shortage=shortage)
+        self._health = HealthServer(address, lambda: self.condition, parts, shortage=shortage)
         self._health_address = await self._health.start()
         self.identity = _identity(self._configuration, self._health_address)
 
@@ -235,7 +231,7 @@ class BrokerHost:
         :raises StoreError: it cannot serve, see :func:`jdbcstore.open`
         :raises OSError: it cannot listen at an address
         """
-        while self.obstacle() is not None:
+        while not self.condition.serves:
             if self._task is None or self._task.done():
                 raise self._failure or StoreClosed("the broker was stopped before it began to serve")
             self._changed.clear()
@@ -256,6 +252,7 @@ class BrokerHost:
     async def stop(self) -> None:
         """Close the clients' connections and the store, and release the lock; do nothing once stopped."""
         self._stopping = True
+        self._conditions.end()
         self._stopped.set()
         self._changed.set()
         if self._opening is not None:
@@ -299,8 +296,11 @@ class BrokerHost:
     async def _wait_for_network(self) -> None:
         """Wait until the network is up or the broker is stopped."""
         while self._is_cut_off and not self._stopping:
+            self._conditions.become(BrokerState.CUT_OFF, "no checked machine answers")
             self._changed.clear()
             await self._changed.wait()
+        if self.condition.state is BrokerState.CUT_OFF:
+            self._conditions.become(BrokerState.STARTING)
 
     async def _run(self) -> None:
         try:
@@ -321,11 +321,12 @@ class BrokerHost:
                     continue
                 if not self._configuration.broker.become_slave:
                     raise lost
-                log.warning("the broker is now a slave, and is waiting for the lock: %s", lost)
+                self._conditions.wait(BrokerState.STARTING, lost)
                 again = True
         except Exception as error:
             self._failure = error
         finally:
+            self._conditions.end(self._failure or "")
             if self._network_task is not None:
                 self._network_task.cancel()
             self._security.close()
@@ -338,7 +339,7 @@ class BrokerHost:
     async def _leave_the_lock(self) -> None:
         """Give other brokers time to take the lock."""
         self._handing_over = False
-        log.warning("the broker has handed over, and is now a slave")
+        self._conditions.become(BrokerState.WAITING, "this broker has handed over")
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopped.wait(), _HAND_OVER)
 
@@ -355,16 +356,17 @@ class BrokerHost:
         if store is None:
             return None
         master = self._master = MasterBroker(
-            store, self._configuration, self._security, self._clock, self._changed.set, self._paused
+            store, self._configuration, self._security, self._clock, self._conditions, self._paused
         )
         announcing: Task[None] | None = None
         try:
             if self._stopping:
                 return None
             self._remember("master", store)
+            self._conditions.become(BrokerState.STARTING)
             # A former slave waits for a database that does not answer.
             await (master.resume() if patient else master.start())
-            if master.obstacle is None:
+            if self.condition.serves:
                 announcing = asyncio.create_task(self._announce(store))
                 self._report_ready()
             error = await master.ended()
@@ -392,7 +394,9 @@ class BrokerHost:
                 os._exit(_EXIT)
 
     async def _open(self, *, patient: bool) -> Store | None:
-        self._opening = StoreOpening(self._configuration, self._clock, self._wait_as_slave, self._recovering)
+        self._opening = StoreOpening(
+            self._configuration, self._clock, self._wait_as_slave, self._recovering, self._conditions
+        )
         try:
             return await self._opening.open(patient=patient)
         finally:
@@ -432,7 +436,7 @@ class BrokerHost:
             log.warning("unclean shutdown of the store: %s", error)
 
     async def _wait_as_slave(self, error: NotMaster) -> None:
-        log.info("waiting for the lock: %s", error)
+        self._conditions.become(BrokerState.WAITING, error)
         self._remember("waiting", detail=error)
         if self._configuration.broker.answer_as_slave and self._refusing is None:
             self._refusing = SlaveConnectors(self._configuration.broker)

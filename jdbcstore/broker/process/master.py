@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from asyncio import AbstractEventLoop, Future
-from collections.abc import Callable, Coroutine, Sequence
+from asyncio import AbstractEventLoop, Future, Task
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from jdbcstore.abc import Store
+from jdbcstore.abc import Checkpointed, Store
+from jdbcstore.broker.condition import BrokerState, Conditions
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.process.protocols import make_connector
+from jdbcstore.broker.process.store_watch import StoreWatch
 from jdbcstore.broker.queues.pauses import KnownPauses
 from jdbcstore.broker.security import Security
 from jdbcstore.broker.transport.connector import Connector
@@ -23,7 +25,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable, installation
 from jdbcstore.stores.io_exceptions import GuardedStore, IOExceptionHandler
-from jdbcstore.util.clock import Clock
+from jdbcstore.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from jdbcstore.broker.tracing import Tracing
@@ -38,15 +40,15 @@ _RETRY_DELAY = 1.0
 class MasterBroker:
     """Engine and connectors over an open store, for one epoch.
 
-    Create, start and stop it on one loop, which also calls ``on_serving`` each time it begins to serve. The
-    caller owns and closes the store, and keeps the paused queues for the next master.
+    Create, start and stop it on one loop. The caller owns and closes the store, and keeps the paused queues
+    for the next master.
     """
 
     _store: Store
     _configuration: Configuration
     _security: Security
     _clock: Clock | None
-    _on_serving: Callable[[], None]
+    _conditions: Conditions
     _paused: KnownPauses
     """The paused queues, which every engine changes."""
 
@@ -58,15 +60,19 @@ class MasterBroker:
         self._connectors: list[Connector] = []
         self._ended: Future[Exception | None] = self._loop.create_future()
         self._stopped = False
-        self.obstacle: str | None = "the broker is starting"
-        """The reason why it is not serving; None if it is."""
         self.exits_process = False
         """Whether the I/O exception handler is configured to end the process."""
         self._handler: IOExceptionHandler | None = None
+        self._watching: Task[None] | None = None
         self._tracing = _tracing() if self._configuration.broker.tracing else None
         if isinstance(self._store, GuardedStore):
             host = _FromThreads(self, self._loop)
             self._handler = IOExceptionHandler(host, self._store, self._configuration.io_exception_handler)
+            if not isinstance(self._store, Checkpointed):  # a journal accepts messages without the database
+                watch = StoreWatch(
+                    self._store, self._conditions, self._clock or SystemClock(), self._answered
+                )
+                self._watching = self._loop.create_task(watch.run(), name="jdbcstore-store-watch")
 
     async def start(self) -> None:
         """Start serving clients.
@@ -85,7 +91,7 @@ class MasterBroker:
     @property
     def engine(self) -> Engine | None:
         """The engine; None while it is not serving."""
-        return self._engine if self.obstacle is None else None
+        return self._engine if self._conditions.current.serves else None
 
     @property
     def connectors(self) -> Sequence[Connector]:
@@ -105,7 +111,7 @@ class MasterBroker:
         After an error the connections are closed immediately, so that no client gets more data from this
         engine.
         """
-        self.obstacle = "the broker is stopping"
+        self._conditions.wait(BrokerState.STOPPING, error or "")
         if error is not None:
             for connector in self._connectors:
                 connector.abort()
@@ -118,17 +124,20 @@ class MasterBroker:
         After a failure connections are closed without a reply, so that clients connect to the next master.
         """
         self._stopped = True
+        if self._watching is not None:
+            self._watching.cancel()
         failed = self._ended.done() and self._ended.result() is not None
         if self._handler is not None:
             # Its thread may be waiting for this loop.
             await asyncio.to_thread(self._handler.close)
         async with self._changing:
-            await self._stop_serving("the broker is stopped", at_once=failed)
+            await self._stop_serving(at_once=failed)
 
-    async def pause(self) -> None:
+    async def pause(self, error: StoreError) -> None:
         """Close the clients' connections, accept no more, and discard the engine's state."""
         async with self._changing:
-            await self._stop_serving("the database does not answer", at_once=True)
+            self._conditions.become(BrokerState.UNREACHABLE, error)
+            await self._stop_serving(at_once=True)
 
     async def resume(self) -> None:
         """Serve again from the contents of the store; messages in flight are redelivered.
@@ -143,7 +152,7 @@ class MasterBroker:
                     await self._serve()
                     break
                 except StoreUnavailable as error:
-                    log.warning("the database stopped answering again: %s", error)
+                    self._conditions.become(BrokerState.UNREACHABLE, error, pause=_RETRY_DELAY)
             await asyncio.sleep(_RETRY_DELAY)
 
     def _has_lost_the_lock(self) -> bool:
@@ -190,12 +199,17 @@ class MasterBroker:
             await engine.start()
             for connector in self._connectors:
                 await connector.start()
-        except BaseException as error:
-            await self._stop_serving(f"the broker could not be started: {error}", at_once=True)
+        except BaseException:
+            await self._stop_serving(at_once=True)
             raise
         if not self._ended.done():
-            self.obstacle = None
-        self._on_serving()
+            self._conditions.become(BrokerState.SERVING)
+
+    def _answered(self) -> None:
+        """Show that the database answers again, if clients are served."""
+        is_served = self._engine is not None and not self._changing.locked() and not self._ended.done()
+        if is_served and self._conditions.current.state is BrokerState.UNREACHABLE:
+            self._conditions.become(BrokerState.SERVING)
 
     def _connect(self, engine: Engine) -> None:
         if self._service is not None:
@@ -212,8 +226,7 @@ class MasterBroker:
         )
         self._connectors = [make_connector(self._service, config) for config in broker.serving]
 
-    async def _stop_serving(self, reason: str, *, at_once: bool = False) -> None:
-        self.obstacle = reason
+    async def _stop_serving(self, *, at_once: bool) -> None:
         for connector in self._connectors:
             if at_once:
                 connector.abort()
@@ -247,8 +260,8 @@ class _FromThreads:
     _master: MasterBroker
     _loop: AbstractEventLoop
 
-    def stop_connectors(self) -> None:
-        self._run(self._master.pause())
+    def stop_connectors(self, error: StoreError) -> None:
+        self._run(self._master.pause(error))
 
     def start_connectors(self) -> None:
         self._run(self._master.resume())

@@ -14,13 +14,15 @@ from typing import cast
 import jdbcstore
 from jdbcstore.abc import Progress, Store
 from jdbcstore.broker.api import Broker
+from jdbcstore.broker.condition import BrokerState, Conditions
 from jdbcstore.broker.process.protocols import answers_as_slave, make_connector
 from jdbcstore.broker.security import Principal, Security
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import BrokerConfig
-from jdbcstore.errors import NotAuthorized, NotMaster, StoreClosed, StoreUnavailable
+from jdbcstore.errors import NotAuthorized, NotMaster, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.lock_wait import LockWait
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +41,18 @@ class StoreOpening:
     _clock: Clock | None
     _on_waiting: Callable[[NotMaster], Awaitable[None]]
     _recovering: Recovering
-    _cancel: threading.Event = field(default_factory=threading.Event)
+    _conditions: Conditions
     _cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._cancel = LockWait(lambda error, pause: loop.call_soon_threadsafe(self._failed, error, pause))
+
+    def _failed(self, error: StoreError, pause: float) -> None:
+        """Report an attempt to get the lock that failed."""
+        if not self._cancel.is_set():
+            state = BrokerState.UNREACHABLE if isinstance(error, StoreUnavailable) else BrokerState.WAITING
+            self._conditions.become(state, error, pause=pause)
 
     def cancel(self) -> None:
         """Stop waiting for the lock: :meth:`open` returns None."""
@@ -61,20 +73,21 @@ class StoreOpening:
                     raise
                 await self._on_waiting(error)
                 patient = True
-            except StoreUnavailable:
+            except StoreUnavailable as error:
                 if not patient:
                     raise
-                await self._pause()
+                await self._pause(error)
                 continue
             try:
                 return await self._in_thread(lock_timeout=None)
             except StoreClosed:
                 break
-            except StoreUnavailable:
-                await self._pause()
+            except StoreUnavailable as error:
+                await self._pause(error)
         return None
 
-    async def _pause(self) -> None:
+    async def _pause(self, error: StoreUnavailable) -> None:
+        self._failed(error, _RETRY_DELAY)
         try:
             await asyncio.wait_for(self._cancelled.wait(), _RETRY_DELAY)
         except TimeoutError:

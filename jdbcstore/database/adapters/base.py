@@ -367,6 +367,11 @@ class Adapter:
         :raises ConfigurationError: it cannot be read without the right to write
         """
 
+    def file_identity(self, url: URL) -> tuple[int, int] | None:  # noqa: ARG002
+        """Return the identity of the database's file now; None if it is missing, or no file of this
+        machine."""
+        return None
+
     # Connections
 
     def hosts(self, url: URL) -> list[tuple[str, int]]:  # noqa: ARG002

@@ -75,12 +75,7 @@ class SqliteAdapter(Adapter):
         if file is None:
             return
         if not file.exists():
-            lock = Path(f"{file.resolve()}-lock")
-            if lock.exists():
-                raise StoreUnavailable(
-                    f"there is no SQLite file {file}, but its lock {lock} is there: is the disk mounted?"
-                    " Restore the file; for a new, empty store remove the lock, and run jdbcstore init"
-                )
+            _refuse_lost(file)
             raise SchemaError(
                 f"there is no SQLite file {file}; mount its disk, or run jdbcstore init to create it"
             )
@@ -91,6 +86,14 @@ class SqliteAdapter(Adapter):
             " SQLite keeps the index of its log; get that right or read a copy; a file that nothing writes to"
             f" is read as sqlite:///file:{file}?immutable=1&uri=true"
         )
+
+    def file_identity(self, url: URL) -> tuple[int, int] | None:
+        file = _file(url)
+        try:
+            status = None if file is None else file.stat()
+        except FileNotFoundError:
+            return None
+        return None if status is None else (status.st_dev, status.st_ino)
 
     def lock_directory(self, url: URL) -> str | None:
         # Beside the file itself, even if it is opened through a link, and distinct for each file.
@@ -118,8 +121,12 @@ class SqliteAdapter(Adapter):
             )
         folder = file.parent
         if not folder.is_dir():
-            raise ConfigurationError(f"the folder {folder} of the SQLite file does not exist; make it first")
+            raise ConfigurationError(
+                f"the folder {folder} of the SQLite file does not exist; mount its disk, or make it first"
+            )
         if "uri" not in url.query:
+            if not file.exists():
+                _refuse_lost(file)
             # SQLite would let every user read it, and its log, which gets the mode of the file. Where this
             # fails, connecting says why.
             with contextlib.suppress(OSError):
@@ -174,6 +181,19 @@ class SqliteAdapter(Adapter):
             return Failure.NO_TABLE
         # The library itself answers: a refused statement had no effect.
         return _BY_CODE.get(primary, Failure.OTHER)
+
+
+def _refuse_lost(file: Path) -> None:
+    """Refuse a missing file whose lock shows that it was there.
+
+    :raises StoreUnavailable: the lock is there
+    """
+    lock = Path(f"{file.resolve()}-lock")
+    if lock.exists():
+        raise StoreUnavailable(
+            f"there is no SQLite file {file}, but its lock {lock} is there: is the disk mounted?"
+            " Restore the file; for a new, empty store remove the lock, and run jdbcstore init"
+        )
 
 
 def _file(url: URL) -> Path | None:

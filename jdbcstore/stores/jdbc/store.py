@@ -20,7 +20,7 @@ from jdbcstore.database.checkup import examine, examine_durability
 from jdbcstore.database.schema import JOURNAL_LEFT
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import ADDRESS_ROW, LockStatements
-from jdbcstore.errors import StoreError
+from jdbcstore.errors import StoreError, StoreUnavailable
 from jdbcstore.lockers import (
     AbstractLocker,
     Fence,
@@ -344,9 +344,15 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     def check(self) -> None:
         """Check that this store can write: the database answers, and the lock is still held.
 
-        :raises StoreUnavailable: the database did not answer within ``reconnect_timeout``
-        :raises LockLost: another process is the master
+        :raises StoreUnavailable: the database did not answer within ``reconnect_timeout``; or its file is
+            gone, without a locker
+        :raises LockLost: another process is the master, or the file of the database is gone
         """
+        misplaced = self._session.misplaced
+        if misplaced is not None and self.fence is None:
+            raise StoreUnavailable(misplaced)
+        if misplaced is not None and self.fence is not None:
+            self.fence.lose(misplaced)
         self._writes.call(lambda _: None)
 
     def announce(self, addresses: Iterable[tuple[str, str]]) -> None:

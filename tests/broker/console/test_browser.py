@@ -209,7 +209,7 @@ def _look(walk: Walk, console: ConsoleClient) -> None:
     walk.click("Topics", "nav")
     walk.click("PRICES", "tbody")
     assert "board : all" in walk.text
-    assert console.api.get("/api/broker")["obstacle"] is None
+    assert console.api.get("/api/broker")["condition"]["state"] == "serving"
 
 
 def _change_messages(walk: Walk, console: ConsoleClient) -> None:

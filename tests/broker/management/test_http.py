@@ -108,7 +108,7 @@ def test_views_and_operations(broker: tuple[BrokerProcess, ApiClient]) -> None:
     assert aged["oldest_age"] >= 0
     assert api.get("/api/topics/T.X")["enqueued"] == 4
     whole = api.get("/api/broker")
-    assert (whole["obstacle"], whole["queues"], whole["topics"]) == (None, 5, 1)
+    assert (whole["condition"]["state"], whole["queues"], whole["topics"]) == ("serving", 5, 1)
     assert whole["addresses"] == [f"stomp://127.0.0.1:{process.port}"]
     assert api.get("/api/lock")["is_held"]
     assert api.get("/api/store")["timings"]["commit"]["count"] > 0
@@ -258,7 +258,7 @@ def test_another_sites_page_changes_nothing(one_broker: ApiClient) -> None:
 
 def test_many_hostile_requests_leave_it_serving(one_broker: ApiClient) -> None:
     assert attack(one_broker.address, 7, 2000) > 1000
-    assert one_broker.get("/api/broker")["obstacle"] is None
+    assert one_broker.get("/api/broker")["condition"]["state"] == "serving"
 
 
 @pytest.fixture(scope="module")
@@ -444,8 +444,12 @@ def test_the_mastership_is_handed_over(tmp_path: Path) -> None:
             slave.ready()
             assert [message["body"] for message in other.get(queue("Q", "messages"))] == ["kept"]
             assert one.ask("POST", queue("Q", "purge"), {})[0] == 503
-            waiting = lambda: one.get("/api/broker")["obstacle"] == "waiting for the lock"  # noqa: E731
-            wait_until(waiting, 120.0, "that the former master is a slave")
+
+            def waits() -> bool:
+                found = one.get("/api/broker")["condition"]
+                return bool(found["state"] == "waiting for another broker" and "holds" in found["reason"])
+
+            wait_until(waits, 120.0, "that the former master is a slave")
             history = one.get("/api/lock/history")
             assert [event["event"] for event in history[:2]] == ["master", "handed_over"]
             events = [event["event"] for event in other.get("/api/lock/history")]

@@ -830,7 +830,7 @@ def test_every_operation_is_in_the_audit_log_and_no_body(
 
 def test_a_slave_is_not_managed() -> None:
     management = Management(Process(None), SystemClock())
-    assert management.views.broker().obstacle == "waiting for the lock"
+    assert management.views.broker().condition.state == "waiting for another broker"
     assert not management.views.lock().is_held
-    with pytest.raises(NotMaster, match="waiting for the lock"):
+    with pytest.raises(NotMaster, match="waiting for another broker"):
         management.views.connections()

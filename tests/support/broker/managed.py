@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jdbcstore import Store
+from jdbcstore.broker.condition import BrokerCondition, BrokerState
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.management import Management
@@ -34,8 +35,9 @@ class Process:
     history: Sequence[LockEvent] = ()
     identity: BrokerIdentity = field(default_factory=BrokerIdentity)
 
-    def obstacle(self) -> str | None:
-        return None if self.master else "waiting for the lock"
+    @property
+    def condition(self) -> BrokerCondition:
+        return BrokerCondition(state=BrokerState.SERVING if self.master else BrokerState.WAITING)
 
     def hand_over(self) -> None:
         self.handed_over.append(True)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from jdbcstore.abc import JournalState
+from jdbcstore.broker.condition import BrokerCondition, BrokerState
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management import alarms as module
 from jdbcstore.broker.management.alarms import Watched, alarms
 from jdbcstore.broker.management.history import INTERVAL, CounterHistory
 from jdbcstore.broker.management.views import (
-    WAITING,
     BrokerView,
     DestinationView,
     MastershipView,
@@ -27,7 +27,7 @@ from tests.support import ROOT
 
 DLQ, Q = Destination.queue("ActiveMQ.DLQ"), Destination.queue("Q")
 LOCK = MastershipView(is_held=True, epoch=1, lost=None)
-BROKER = BrokerView(obstacle=None, uptime=1.0)
+BROKER = BrokerView(condition=BrokerCondition(state=BrokerState.SERVING), uptime=1.0)
 NOON = 1_800_014_400_000
 """12:00 UTC of some day."""
 NOT_SEEN = {"JdbcstoreTwoMasters", "JdbcstoreDestinationsWithoutLabels", "JdbcstoreSlowCommits"}
@@ -175,10 +175,14 @@ def test_full_memory_and_disks_are_alarms(tmp_path: Path) -> None:
 
 def test_a_broker_that_does_not_serve_has_no_other_alarms() -> None:
     lost = MastershipView(is_held=False, epoch=1, lost="another master")
-    assert said(broker=replace(BROKER, obstacle=WAITING), slow_clients=["a"]) == []
-    assert said(broker=replace(BROKER, obstacle="it is starting"), lock=lost, slow_clients=["a"]) == [
+    assert (
+        said(broker=replace(BROKER, condition=BrokerCondition(state=BrokerState.WAITING)), slow_clients=["a"])
+        == []
+    )
+    starting = replace(BROKER, condition=BrokerCondition(state=BrokerState.STARTING, reason="recovery"))
+    assert said(broker=starting, lock=lost, slow_clients=["a"]) == [
         "The lock is lost: another master",
-        "The broker is not serving: it is starting",
+        "The broker is not serving: starting: recovery",
     ]
 
 
