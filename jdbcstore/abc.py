@@ -33,6 +33,7 @@ from typing import NamedTuple, Protocol, Self, overload, runtime_checkable
 from jdbcstore.errors import CorruptMessage, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
+from jdbcstore.message.inserted import InsertedMessage
 from jdbcstore.message.message import Message
 from jdbcstore.message.openwire.pieces import LargeBody
 from jdbcstore.util.checkup import Checkup
@@ -732,6 +733,66 @@ class KeepsLargeBodies(Protocol):
     @property
     def large_bodies(self) -> LargeBodies:
         """The bodies that are kept in pieces."""
+        ...
+
+
+class WakeupSignal(Protocol):
+    """A file descriptor that an event loop can read once there may be something new."""
+
+    def fileno(self) -> int:
+        """Return the file descriptor."""
+        ...
+
+    def clear(self) -> None:
+        """Make it unreadable until the next signal."""
+        ...
+
+
+class InsertedMessages(Protocol):
+    """The messages that SQL statements have inserted into JDBCSTORE_OUTBOX, for one mover."""
+
+    def read(self, most: int) -> Sequence[InsertedMessage]:
+        """Return the first rows that are committed, in order, as many as fit into memory.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        ...
+
+    def message(self, row: InsertedMessage) -> Message:
+        """Return the message of a row, with its destination.
+
+        :raises InvalidMessage: a column has a wrong value
+        :raises InvalidDestination: it does not name a destination, or a forbidden one
+        """
+        ...
+
+    def transaction(self, rows: Sequence[InsertedMessage]) -> Transaction:
+        """Begin a transaction that removes rows, and to which their messages are added."""
+        ...
+
+    def refuse(self, row: InsertedMessage, reason: str) -> None:
+        """Set the error of a row, which is not read again.
+
+        :raises StoreError: it was not set
+        """
+        ...
+
+    def watch(self) -> WakeupSignal | None:
+        """Return a signal of new rows, until :meth:`unwatch`; None if the database cannot notify."""
+        ...
+
+    def unwatch(self) -> None:
+        """Undo :meth:`watch`."""
+        ...
+
+
+@runtime_checkable
+class KeepsOutbox(Protocol):
+    """A store that can have an outbox, such as JdbcStore."""
+
+    @property
+    def outbox(self) -> InsertedMessages | None:
+        """The messages that SQL statements have inserted; None without the option."""
         ...
 
 

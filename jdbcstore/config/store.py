@@ -101,6 +101,12 @@ class StoreConfig(Options):
     """Seconds between cleanups in the background; 0 leaves cleanup to :meth:`Store.cleanup`."""
     history_retention: float = option(0.0, at_least=0, negative_is_off=True)
     """Seconds for which a record of each removed message is kept; 0 records none. Not in ActiveMQ."""
+    outbox: bool = False
+    """Whether messages that SQL statements insert into JDBCSTORE_OUTBOX are moved to their destinations. Not
+    in ActiveMQ."""
+    outbox_destinations: str = ""
+    """The destinations of these messages, separated by commas, with wildcards; others become dead letters.
+    By default all. Not in ActiveMQ."""
     network_timeout: float = option(60.0, at_least=0, milliseconds=True, negative_is_off=True)
     """Seconds without an answer to a statement after which the connection is abandoned; 0 waits
     forever."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from jdbcstore.errors import InvalidMessage
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.jobs import JOBS
 from jdbcstore.message.message import AnyBody, BodyType, Message
 
 CAUSE = "dlqDeliveryFailureCause"
@@ -55,6 +56,8 @@ class InsertedMessage(NamedTuple):
         destination = Destination.named(self.destination)
         if destination.is_temporary:
             raise InvalidMessage(f"{destination} is temporary; send to a queue or topic")
+        if destination == JOBS:
+            raise InvalidMessage(f"{JOBS} is reserved for scheduled messages; use another queue")
         body, body_type = self._body()
         return Message(
             body,

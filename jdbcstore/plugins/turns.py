@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from jdbcstore.stores.claims.wakeups import Wakeups
+from jdbcstore.stores.claims import Wakeups
 from jdbcstore.util.clock import Clock
 
 SHORTEST_PAUSE = 0.05

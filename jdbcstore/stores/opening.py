@@ -77,6 +77,9 @@ class Opening:
         :raises StoreError: as :func:`jdbcstore.open` says
         """
         self._configuration.log_notes(log)
+        if not self._read_only:
+            with self._configuration.locating_errors():
+                _refuse_outbox(self._configuration)
         return self._open_several() if self._configuration.stores else self._open_one(self._configuration)
 
     def open_database(self) -> JdbcStore:
@@ -284,6 +287,26 @@ def _sources_of(configuration: Configuration, config: RoutedStoreConfig) -> dict
     if "directory" in own:
         own |= {"url": own["directory"], "journal.directory": own["directory"]}
     return sources | {path.removeprefix("data_source."): place for path, place in own.items()}
+
+
+def _refuse_outbox(configuration: Configuration) -> None:
+    """Check that an outbox is moved by the transactions of its own database.
+
+    :raises ConfigurationError: a journal, or several stores, would commit the messages elsewhere
+    """
+    journal = configuration.journal
+    others = {
+        "several stores": bool(configuration.stores),
+        "a journal": journal is not None and journal.use_journal,
+        "a store in memory": configuration.data_source.url == MEMORY,
+    }
+    for what, is_there in others.items():
+        if is_there and configuration.store.outbox:
+            raise ConfigurationError(
+                f"outbox moves messages in transactions of one database, which {what} cannot do: leave out"
+                f" outbox, or {what}",
+                option="outbox",
+            )
 
 
 def _refuse_apart(configuration: Configuration, journal: JournalConfig) -> None:

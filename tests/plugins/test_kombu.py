@@ -402,7 +402,7 @@ def test_an_idle_worker_has_two_connections(
 ) -> None:
     """One that listens, and one for all the rest."""
     monkeypatch.setattr("jdbcstore.stores.claims.connections._UNUSED", 0.2, raising=False)
-    monkeypatch.setattr("jdbcstore.stores.claims.wakeups._IDLE", 0.2, raising=False)
+    monkeypatch.setattr("jdbcstore.stores.jdbc.wakeups._IDLE", 0.2, raising=False)
     channel = request.getfixturevalue("connect")().channel()
     declare(channel, "q")
     for number in range(5):

@@ -5,6 +5,7 @@ from jdbcstore.stores.claims.claims import Claims
 from jdbcstore.stores.claims.flow import QueueFlow
 from jdbcstore.stores.claims.joined import JoinedTransaction
 from jdbcstore.stores.claims.queue import Claim, ClaimQueue
+from jdbcstore.stores.jdbc.wakeups import Wakeups
 from jdbcstore.util.shared_queues import FlowSettings, KeySettings
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "JoinedTransaction",
     "KeySettings",
     "QueueFlow",
+    "Wakeups",
 ]

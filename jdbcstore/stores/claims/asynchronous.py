@@ -21,7 +21,7 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.claims import Claims
 from jdbcstore.stores.claims.flow import QueueFlow
 from jdbcstore.stores.claims.queue import SHORTEST_PAUSE, Claim, ClaimQueue
-from jdbcstore.stores.claims.wakeups import WakeupPipe
+from jdbcstore.stores.jdbc.wakeups import WakeupPipe
 from jdbcstore.util.shared_queues import FlowSettings, KeySettings
 
 T = TypeVar("T")

@@ -15,9 +15,11 @@ from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.message.inserted import DEAD_LETTERS
 from jdbcstore.stores.claims.database import ClaimDatabase, unsupported
 from jdbcstore.stores.claims.flow import read_all
 from jdbcstore.stores.claims.joined import JoinedTransaction
+from jdbcstore.stores.claims.outbox import OutboxMover
 from jdbcstore.stores.claims.queue import ClaimQueue, RedeliveryLimits
 from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.util.clock import Clock, SystemClock
@@ -73,6 +75,18 @@ class Claims:
         except BaseException:
             session.close()
             raise
+        self._mover: OutboxMover | None = None
+        if self.config.outbox:
+            self._mover = self._move_inserted(target or DEAD_LETTERS)
+
+    def _move_inserted(self, dead_letters: Destination) -> OutboxMover:
+        try:
+            mover = OutboxMover(self.database, self.queue, dead_letters)
+        except BaseException:
+            self.database.close()
+            raise
+        mover.start()
+        return mover
 
     def _check_supported(self, adapter: Adapter) -> None:
         if not adapter.shares_queues:
@@ -138,7 +152,11 @@ class Claims:
 
     def close(self) -> None:
         """Return the claims of this process to their places, and close its connections."""
+        if self._mover is not None:
+            self._mover.stop()
         self.database.close()
+        if self._mover is not None:
+            self._mover.join()
 
     def __enter__(self) -> Self:
         return self

@@ -26,8 +26,8 @@ from jdbcstore.stores.claims.adding import MessageAdder
 from jdbcstore.stores.claims.connections import ClaimConnections
 from jdbcstore.stores.claims.held import HeldClaims
 from jdbcstore.stores.claims.lease import Lease
-from jdbcstore.stores.claims.wakeups import Wakeups
 from jdbcstore.stores.jdbc.history import RemovalHistory
+from jdbcstore.stores.jdbc.wakeups import Wakeups
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import MessageEncoder
 from jdbcstore.stores.shared.rows import EncodedMessage

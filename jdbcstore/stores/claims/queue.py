@@ -17,6 +17,7 @@ from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage, OutcomeUn
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
+from jdbcstore.message.inserted import CAUSE, DEAD_LETTERS, short
 from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.flow import QueueFlow
@@ -31,13 +32,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-CAUSE = "dlqDeliveryFailureCause"
-"""The property of dead letters that says why, as a broker sets it."""
 SHORTEST_PAUSE = 0.05
 """Seconds between the first two looks at an empty queue."""
 _LONGEST_PAUSE = 1.0
-_LONGEST_REASON = 1000
-"""Characters of the reason of a dead letter that an error gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +60,6 @@ class RedeliveryLimits(NamedTuple):
     """Deliveries after the first; -1 is without limit. There is none in the queue of dead letters itself."""
     dead_letters: Destination | None
     """None: they are removed."""
-
-
-_UNREADABLE = Destination.queue("ActiveMQ.DLQ")
-"""The queue of messages that cannot be read, where there is no other one for dead letters."""
 
 
 class _Letters(NamedTuple):
@@ -388,7 +381,7 @@ class ClaimQueue:
             return reader(claim.message)
         except (ValueError, RecursionError) as error:
             try:
-                self.dead_letter(claim, reason=_text(error))
+                self.dead_letter(claim, reason=short(str(error)))
             except ClaimLost as lost:
                 log.warning("a dead letter is left to another process: %s", lost)
             return None
@@ -406,7 +399,7 @@ class ClaimQueue:
         self._discard(claims, reason, self._bury)
 
     def _discard(self, claims: Sequence[Claim], reason: str, bury: Callable[..., None]) -> None:
-        target = self._limits.dead_letters or _UNREADABLE
+        target = self._limits.dead_letters or DEAD_LETTERS
         for claim in claims:
             log.error("message %d of %s cannot be processed: %s", claim.sequence, self.destination, reason)
         if target != self.destination:
@@ -460,11 +453,6 @@ class ClaimQueue:
 
     def __repr__(self) -> str:
         return f"<ClaimQueue {self.destination}>"
-
-
-def _text(error: Exception) -> str:
-    """Return the text of an error that may quote a message, so that any log and database can have it."""
-    return str(error)[:_LONGEST_REASON].encode("ascii", "backslashreplace").decode()
 
 
 def _letters(

@@ -49,6 +49,7 @@ from jdbcstore.stores.jdbc.cleanup import clean, find_consumed
 from jdbcstore.stores.jdbc.history import RemovalHistory, removals
 from jdbcstore.stores.jdbc.large import JdbcLargeBodies
 from jdbcstore.stores.jdbc.operations import announce, drop_record, operating, record_queue
+from jdbcstore.stores.jdbc.outbox import JdbcOutbox
 from jdbcstore.stores.jdbc.pauses import add_pause, find_pauses, remove_pause
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
@@ -103,6 +104,9 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     """
 
     _most_queues = 10_000
+    _history: RemovalHistory | None = None
+    outbox: JdbcOutbox | None = None
+    """The messages that SQL statements have inserted; None without the option, or behind a journal."""
 
     def __init__(
         self,
@@ -128,7 +132,6 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         """The fence of the mastership; None without a locker."""
         self.audit: DuplicateAudit | None = None
         """The message ids that were stored; None without ``enable_audit``."""
-        self._history: RemovalHistory | None = None
         self._writes: UnitWriter = RefusingWriter()
         with ExitStack() as on_failure:
             on_failure.callback(self._release)
@@ -143,6 +146,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
                 self._writes = self._new_writer(journaled=journaled)
                 on_failure.callback(self._writes.close)
                 take_over(self._session, self._writes)
+                if self.config.outbox and not journaled:
+                    self.outbox = JdbcOutbox(self._session, self._writes, self._begin)
             on_failure.pop_all()
         self._encoder = MessageEncoder(
             self._clock,
@@ -239,7 +244,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         )
 
     def transaction(self) -> BufferedTransaction[WriteUnit]:
-        return BufferedTransaction(self, WriteUnit(), self._writes)
+        return self._begin(WriteUnit())
+
+    def _begin(self, unit: WriteUnit) -> BufferedTransaction[WriteUnit]:
+        return BufferedTransaction(self, unit, self._writes)
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         adds, outcomes = self._encode_each(messages)
@@ -442,6 +450,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         if self._history is not None:
             self._history.clean(self._writes.call)
         self.large_bodies.clean()
+        if self.outbox is not None:
+            self.outbox.clean()
         return removed
 
     def close(self, timeout: float | None = None) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import StoreError
-from jdbcstore.stores.claims.lines import ANY, WakeupLine, open_line
+from jdbcstore.stores.jdbc.lines import ANY, WakeupLine, open_line
 from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
