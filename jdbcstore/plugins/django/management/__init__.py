@@ -1,1 +1,1 @@
-"""Commands of ``manage.py``."""
+"""The package in which Django looks for commands."""
