@@ -27,6 +27,7 @@ _PATIENCE = 120.0
 _ASKED = 1.5
 """Seconds for the answer of a node to the balancer."""
 _PERIOD = 0.3
+_STARTS = 3
 
 Fault = Callable[[random.Random], str]
 
@@ -110,8 +111,7 @@ class Galera(Cluster):
         node.kill()
         others[0].wait_for_group(2)
         time.sleep(chance.uniform(0.0, 3.0))
-        node.start()
-        node.wait()
+        self._join(node)
         return self._name(node)
 
     def _freeze(self, chance: random.Random) -> str:
@@ -133,8 +133,7 @@ class Galera(Cluster):
         node, others = self._chosen(chance)
         node.stop()
         others[0].wait_for_group(2)
-        node.start()
-        node.wait()
+        self._join(node)
         return self._name(node)
 
     def _lose_quorum(self, chance: random.Random) -> str:
@@ -147,9 +146,20 @@ class Galera(Cluster):
         survivor.wait()
         survivor.wait_for_group(1)
         for node in others:
-            node.start()
-            node.wait()
+            self._join(node)
         return f"all but {self._name(survivor)}"
+
+    def _join(self, node: GaleraNode) -> None:
+        """Start a node, and again if it gave up joining, as a supervisor does."""
+        for _ in range(_STARTS):
+            try:
+                node.start()
+                node.wait()
+            except (RuntimeError, AssertionError):
+                node.kill()
+            else:
+                return
+        raise RuntimeError(f"{self._name(node)} of Galera does not join")
 
     def _name(self, node: GaleraNode) -> str:
         return f"node {self._nodes.index(node) + 1}"
