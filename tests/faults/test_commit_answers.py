@@ -7,76 +7,37 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import psycopg
 import pytest
 
 import jdbcstore
-from jdbcstore import Claims, Message, MessageId, ProducerId, Store, StoreConfig, XATransactionId
+from jdbcstore import (
+    Claims,
+    JournaledStore,
+    Message,
+    MessageId,
+    ProducerId,
+    Store,
+    StoreConfig,
+    XATransactionId,
+)
 from jdbcstore.database.adapters.base import Failure
-from jdbcstore.database.adapters.codes import MYSQL, MYSQL_TEXTS, POSTGRESQL, STATES
+from jdbcstore.database.adapters.codes import MYSQL, MYSQL_TEXTS
+from jdbcstore.database.adapters.registry import adapter_class
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import OutcomeUnknown, StoreError
 from jdbcstore.lockers.database import DatabaseLocker, LeaseDatabaseLocker
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.testing.messages import content, fill
+from tests.conftest import small_journal
 from tests.support.databases import Database
-from tests.support.faults.answers import AnswerLine, Code
+from tests.support.faults.answers import AnswerLine, answers_of, each_answer, examples
 
 PRODUCER = ProducerId("ID:till", 1, 1)
 WAIT = 180.0
-
-
-class Answer(NamedTuple):
-    """A code with its text, and what it means."""
-
-    code: Code
-    text: str
-    failure: Failure
-
-    @property
-    def may_be_done(self) -> bool:
-        """Whether a server may answer so and have done what it was told."""
-        return self.failure in (Failure.UNKNOWN, Failure.DISCONNECTED)
-
-
-def _answers(codes: Mapping[Any, Failure], *more: Answer) -> list[Answer]:
-    return [*more, *(Answer(code, "replaced", failure) for code, failure in sorted(codes.items()))]
-
-
-_TEXTS = [
-    Answer(1180, "Got error 149 - 'Lock deadlock; Retry transaction' during COMMIT", Failure.TRANSIENT),
-    Answer(
-        1180,
-        "Error while appending streaming replication fragment(provider status: Not connected to Primary"
-        " Component)",
-        Failure.UNKNOWN,
-    ),
-]
-ANSWERS = {
-    "postgresql": _answers({**STATES, **POSTGRESQL}, Answer("XX000", "not listed", Failure.UNKNOWN)),
-    # Below 2000 and from 3000: the numbers between are the client's own.
-    "mysql": _answers(
-        {code: failure for code, failure in MYSQL.items() if not 2000 <= code < 3000},
-        Answer(1105, "not listed", Failure.UNKNOWN),
-        *_TEXTS,
-    ),
-}
-ANSWERS["mariadb"] = ANSWERS["mysql"]
-
-
-def _vendor(database: Database) -> str:
-    return database.engine.dialect.name
-
-
-def _examples(database: Database) -> list[Answer]:
-    """One answer of each meaning, and all that leave it open."""
-    seen: set[Failure] = set()
-    found = []
-    for answer in ANSWERS[_vendor(database)]:
-        if answer.failure is Failure.UNKNOWN or answer.failure not in seen:
-            seen.add(answer.failure)
-            found.append(answer)
-    return found
 
 
 @pytest.fixture
@@ -133,18 +94,6 @@ SENDS: tuple[Callable[[Store, list[int]], None], ...] = (
 )
 
 
-def _each_answer(line: AnswerLine, answers: list[Answer]) -> Iterator[tuple[Answer, bool, int]]:
-    """Each answer, in place of each that there is: as often as the line has replaced one."""
-    for answer in answers:
-        for done in (True, False) if answer.may_be_done else (False,):
-            for at in itertools.count(1):
-                line.replace(answer.code, at, done=done, text=answer.text)
-                yield answer, done, at
-                line.mend()
-                if not line.lied:
-                    break
-
-
 def _check(database: Database, numbers: list[int], error: StoreError | None, which: object) -> None:
     placed = ", ".join(str(number) for number in numbers)
     rows = database.rows(
@@ -169,11 +118,10 @@ def test_messages_are_stored_once_or_in_doubt(
     database: Database,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    # Of several rows, psycopg makes a pipeline, in which one error does not replace one answer.
     count = 1 if send in (_alone, _distributed) else 3
-    answers = ANSWERS[_vendor(database)] if send is _alone else _examples(database)
+    answers = answers_of(database) if send is _alone else examples(database)
     fresh = itertools.count(1)
-    for which in _each_answer(line, answers):
+    for which in each_answer(line, answers):
         caplog.clear()
         numbers = [next(fresh) for _ in range(count)]
         error: StoreError | None = None
@@ -195,7 +143,7 @@ def test_messages_are_stored_once_or_in_doubt(
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_what_is_repeated_under_its_ids_is_found(store: Store, line: AnswerLine, database: Database) -> None:
     """Even of a conflict that is none: nothing is taken for undone that has its own row under its own ID."""
-    conflicts = [one for one in ANSWERS[_vendor(database)] if one.failure is Failure.TRANSIENT]
+    conflicts = [one for one in answers_of(database) if one.failure is Failure.TRANSIENT]
     for number, answer in enumerate(conflicts, 1):
         line.replace(answer.code, 1, done=True, text=answer.text)
         store.queue("Q").add_message(_message(number))
@@ -210,7 +158,7 @@ def test_removals_and_claims(line: AnswerLine, database: Database) -> None:
         queue = claims.queue("Q")
         queue.add(_message(0))
         fresh = itertools.count(1)
-        for which in _each_answer(line, _examples(database)):
+        for which in each_answer(line, examples(database)):
             number = next(fresh)
             error: StoreError | None = None
             try:
@@ -219,7 +167,7 @@ def test_removals_and_claims(line: AnswerLine, database: Database) -> None:
                 error = raised
             line.mend()
             _check(database, [number], error, which)
-        for answer, done, at in _each_answer(line, [one for one in _examples(database) if one.may_be_done]):
+        for answer, done, at in each_answer(line, [one for one in examples(database) if one.may_be_done]):
             number = next(fresh)
             line.mend()
             queue.add(_message(number))
@@ -243,6 +191,45 @@ def test_removals_and_claims(line: AnswerLine, database: Database) -> None:
 
 @pytest.mark.slow
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
+@pytest.mark.parametrize("quick", [False, True], ids=["journal", "quick"])
+def test_a_checkpoint_writes_everything_once(
+    quick: bool, line: AnswerLine, database: Database, tmp_path: Path
+) -> None:
+    """It fails, or not; the next one completes it."""
+    config = StoreConfig(cleanup_period=0, reconnect_timeout=WAIT)
+    options = {"checkpoint_interval": 0, "use_quick_journal": quick, "journal_log_file_size": 1 << 16}
+    journal = small_journal(tmp_path / "journal", **options)
+    with JournaledStore(JdbcStore(line.url, config, journaled=True), journal) as store:
+        queue, topic = store.queue("Q"), store.topic("NEWS")
+        topic.subscribe("client", "reader")
+        reader = topic.subscription("client", "reader")
+        fill(queue, "a", "b", "c")
+        store.checkpoint()
+        for number, which in enumerate(each_answer(line, examples(database))):
+            answer, done, at = which
+            line.mend()
+            first, second, *_ = queue.recover(limit=2)
+            queue.update_message(first.replace(body=f"{number} changed"))
+            queue.acknowledge(second)
+            fill(queue, f"{number} a", f"{number} b" + "x" * (1 << 14))
+            fill(topic, f"{number} a", f"{number} b")
+            reader.acknowledge(reader.recover(limit=1)[0])
+            expected = content(queue), content(reader)
+            line.replace(answer.code, at, done=done, text=answer.text)
+            with contextlib.suppress(StoreError):
+                store.checkpoint()
+            line.mend()
+            store.checkpoint()
+            assert (content(queue), content(reader)) == expected, which
+            assert queue.message_count() == len(expected[0]), which
+            rows = "SELECT COUNT(*) FROM ACTIVEMQ_MSGS WHERE CONTAINER = 'queue://Q'"
+            assert database.rows(rows) == [(len(expected[0]),)], which
+            assert not store.journal_state().refused, which
+        assert number > 50
+
+
+@pytest.mark.slow
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 @pytest.mark.parametrize("kind", [LeaseDatabaseLocker, DatabaseLocker], ids=["lease", "database"])
 def test_a_slave_stays_one(
     kind: type[LeaseDatabaseLocker] | type[DatabaseLocker], line: AnswerLine, database: Database
@@ -251,8 +238,8 @@ def test_a_slave_stays_one(
     session = DatabaseSession(line.url, StoreConfig())
     locker = kind(lock_acquire_sleep_interval=0.2, lock_keep_alive_period=1000.0)
     locker.configure(session)
-    answers = [answer for answer in _examples(database) if answer.failure is Failure.UNKNOWN]
-    for which in _each_answer(line, answers):
+    answers = [answer for answer in examples(database) if answer.failure is Failure.UNKNOWN]
+    for which in each_answer(line, answers):
         assert locker.start(WAIT), which
         line.mend()
         with contextlib.suppress(StoreError):
@@ -274,3 +261,9 @@ def test_what_vendors_say_of_a_read_only_server_or_a_commit() -> None:
     azure = (976, 983, 40197, 40501, 40613, 49918, 49919, 49920, 10928, 10929)
     assert {MSSQL[code] for code in azure} == {Failure.DISCONNECTED}
     assert 1180 in MYSQL_TEXTS
+
+
+def test_an_answer_that_fits_no_question_ends_the_connection() -> None:
+    """psycopg raises it itself, and would for each statement that follows."""
+    error = psycopg.InternalError("unexpected result status from query: PIPELINE_SYNC")
+    assert adapter_class("postgresql")().classify(error) is Failure.DISCONNECTED

@@ -396,6 +396,9 @@ def _classify_unnumbered(error: BaseException) -> Failure:
 
     if isinstance(error, psycopg.DataError):
         return Failure.BAD_VALUE
+    if isinstance(error, psycopg.InternalError):
+        # The answers do not fit what was asked, as behind a pooler that mixes up two sessions.
+        return Failure.DISCONNECTED
     if not isinstance(error, psycopg.OperationalError):
         return Failure.OTHER
     # A refused login has no SQLSTATE while the connection is being opened.

@@ -13,12 +13,16 @@ import pytest
 from sqlalchemy import Connection
 
 from jdbcstore import StoreConfig
+from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.engine import Database as Target
+from jdbcstore.database.migrations import migration_of
 from jdbcstore.database.schema import HEAD
+from jdbcstore.errors import StoreError
 from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
 from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database, MysqlDatabase, PostgresqlDatabase, SqliteDatabase
+from tests.support.faults.answers import AnswerLine, each_answer, examples
 from tests.support.migrations.dying import DyingMigrations
 from tests.support.migrations.generations import BEFORE_PRIORITY, Generation, rows_of
 from tests.support.migrations.schemas import differences, migrate, report, schema_of
@@ -89,6 +93,37 @@ def test_killed_at_each_statement_on_the_way_back(database: Database, dying: Dyi
     assert number > 3
     assert schema_of(database) == plain
     assert rows_of(database) == rows
+
+
+@pytest.mark.slow
+@pytest.mark.backends("postgresql", "mariadb")
+def test_an_error_in_place_of_each_answer(database: Database) -> None:
+    """The server has run the statement; the next migration completes it."""
+    make_oldest(database)
+    migrate(database, "activemq")
+    rows = rows_of(database)
+    migrate(database)
+    head = schema_of(database)
+    [unknown, *_] = [answer for answer in examples(database) if answer.failure is Failure.UNKNOWN]
+    line = AnswerLine(database.url)
+    try:
+        for _, done, at in each_answer(line, [unknown]):
+            if not done:
+                break
+            line.mend()
+            migrate(database, "activemq")
+            line.replace(unknown.code, at, done=True, text=unknown.text)
+            try:
+                with migration_of(Target(line.url, StoreConfig()), "head") as migration:
+                    migration.run()
+            except StoreError:
+                migrate(database)
+            assert schema_of(database) == head, at
+            assert rows_of(database) == rows, at
+            number = at
+    finally:
+        line.close()
+    assert number > STATEMENTS
 
 
 class Held:
