@@ -114,6 +114,10 @@ class DatabaseLocked(StoreUnavailable):
     """
 
 
+class StorageFull(StoreUnavailable):
+    """The database has no space left. Nothing was written; retry the operation once there is room."""
+
+
 class OutcomeUnknown(StoreUnavailable):
     """The outcome of a commit is unknown: the connection was lost, or the database's error is ambiguous.
 

@@ -37,6 +37,7 @@ from jdbcstore.broker.statistics import StatisticsAnswers
 from jdbcstore.broker.store_io.occupancy import StoreOccupancy
 from jdbcstore.broker.store_io.outbox import Outbox, StoreLine
 from jdbcstore.broker.store_io.prepared import PreparedTransactions
+from jdbcstore.broker.store_io.room import StorageRoom
 from jdbcstore.broker.store_io.transaction import EngineTransaction, OpenTransactions, Route, SendTarget
 from jdbcstore.broker.subscribing import ConsumerSubscriptions
 from jdbcstore.broker.temporary import TemporaryDestinations, owner_of
@@ -96,7 +97,8 @@ class Engine:
         """The loop, and the threads for functions that read from the store."""
         self.resources = resources = self._make_resources(policies)
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
-        self.outbox = outbox = Outbox(loop, store, line)
+        room = StorageRoom(loop, store, options.data_folders, options.disk_free_limit)
+        self.outbox = outbox = Outbox(loop, store, line, room)
         """The pending writes to the store."""
         self._transactions = OpenTransactions(
             resources, outbox, options.memory_limit, options.max_uncommitted_count
@@ -174,6 +176,7 @@ class Engine:
         :raises StoreError: it cannot be read
         """
         self.store.use_loop(self.loop.events)
+        self.outbox.room.start()
         if self._occupancy is not None:
             self._occupancy.start()
         last_sequence = await self.loop.run(self.store.last_sequence)
@@ -192,6 +195,7 @@ class Engine:
         self.is_stopping = True
         self.deletion.stop()
         self.slow_consumers.stop()
+        await self.outbox.room.stop()
         await self.offline.stop()
         if self._occupancy is not None:
             await self._occupancy.stop()

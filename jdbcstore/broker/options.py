@@ -22,6 +22,10 @@ class EngineOptions:
     """Bytes of messages in memory."""
     temp_limit: int = 10 * 1024 * 1024 * 1024
     """Bytes of messages in temporary files."""
+    data_folders: tuple[Path, ...] = ()
+    """The folders of the journal and of the database's file, whose free space is watched."""
+    disk_free_limit: int = 0
+    """Free bytes of these folders, below which persistent messages are rejected; 0 means no limit."""
     folder: Path | None = None
     """The folder of temporary files; None means the system's."""
     concurrent_store_and_dispatch_queues: bool = False

@@ -216,6 +216,9 @@ class BrokerConfig(Options):
     temp_limit: int = option(10 * 1024 * 1024 * 1024, at_least=1024 * 1024, size=True)
     """Bytes of messages in temporary files, for all destinations together; beyond it producers wait.
     ActiveMQ's ``tempUsage``."""
+    disk_free_limit: int = option(50 * 1024 * 1024, at_least=0, size=True)
+    """Free bytes on the disk of a SQLite file or a journal, below which persistent messages are rejected, so
+    that consumers can still remove messages; 0 means no limit. Not in ActiveMQ."""
     tmp_data_directory: str | None = None
     """The directory of these files; None uses the system's temporary directory."""
     concurrent_store_and_dispatch_queues: bool = False

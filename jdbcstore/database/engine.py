@@ -28,6 +28,7 @@ from jdbcstore.errors import (
     DatabaseLocked,
     InvalidMessage,
     SchemaError,
+    StorageFull,
     StoreError,
     StoreUnavailable,
 )
@@ -47,7 +48,7 @@ _TRANSLATIONS: dict[Failure, tuple[type[StoreError], str]] = {
     ),
     Failure.OTHER: (StoreError, "{place} refused a statement: {reason}"),
     Failure.DUPLICATE: (StoreError, "{place} refused a statement: {reason}"),
-    Failure.FULL: (StoreUnavailable, "{place} has no space left: {reason}; free some and try again"),
+    Failure.FULL: (StorageFull, "{place} has no space left: {reason}; free some and try again"),
     Failure.TRANSIENT: (StoreUnavailable, "other writers are in the way: {reason}; try again"),
     **dict.fromkeys(
         (Failure.BAD_VALUE, Failure.TOO_LARGE), (InvalidMessage, "{place} cannot hold this: {reason}")

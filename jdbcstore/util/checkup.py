@@ -18,6 +18,7 @@ FIGURES = {
     "table_bytes": "Bytes of our tables, with their indexes.",
     "history_length": "Transactions whose old versions of rows InnoDB has not purged yet.",
     "wal_bytes": "Bytes of SQLite's WAL file.",
+    "reusable_bytes": "Bytes of SQLite's file that are free for new rows.",
     "wal_pages_left": "Pages of the WAL that could not be copied into the database file.",
 }
 """The figures, and what each is; a database has some of them."""

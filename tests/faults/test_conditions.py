@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+import secrets
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,7 @@ import pytest
 from jdbcstore.config.broker import Address
 from jdbcstore.testing.polling import wait_until
 from tests.support.broker.api import ApiClient
-from tests.support.broker.programs import WAIT, BrokerProcess
+from tests.support.broker.programs import WAIT, BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
 from tests.support.ports import free_port
 from tests.support.servers.alone import server_of
@@ -29,12 +34,12 @@ WITHIN_MS = 10_000
 class Observed:
     """A broker that becomes a slave, and each view of it."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, options: str = "") -> None:
         self.folder, self.url = folder, url
         self.port = free_port()
         self.where = f"http://127.0.0.1:{self.port}"
         self._cli = CommandLine(folder)
-        (folder / "jdbcstore.toml").write_text("[broker]\nbecome_slave = true\n")
+        (folder / "jdbcstore.toml").write_text(f"[broker]\nbecome_slave = true\n{options}")
         health = f"127.0.0.1:{self.port}"
         self.process = BrokerProcess(folder, "--url", url, "--health", health)
         self.process.ready()
@@ -85,8 +90,8 @@ class Observed:
 
 
 @contextmanager
-def observed(folder: Path, url: str) -> Iterator[Observed]:
-    seen = Observed(folder, url)
+def observed(folder: Path, url: str, options: str = "") -> Iterator[Observed]:
+    seen = Observed(folder, url, options)
     try:
         yield seen
     finally:
@@ -159,3 +164,85 @@ def test_a_killed_broker_is_named_by_commands(tmp_path: Path) -> None:
         for command in (("top", "--once"), ("manage", "alarms")):
             assert f"no answer from the broker at {seen.where}" in seen.run(*command)
         assert "master   none" in seen.run("status")
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be mounted: {mounted.stderr.decode()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+class Filling(Client):
+    """A client that sends until a message is rejected."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.errors: list[str] = []
+
+    def on_error(self, frame: Any) -> None:
+        self.errors.append(frame.headers["message"])
+
+    def fill(self) -> int:
+        """Return the number of stored messages."""
+        self.connect()
+        for number in itertools.count():
+            receipt = f"fill-{number}"
+            headers = {"persistent": "true", "receipt": receipt}
+            self.connection.send("/queue/Q", f"{number} {secrets.token_hex(10_000)}", headers=headers)
+            answered = partial(lambda receipt: receipt in self._receipts or self.errors, receipt)
+            wait_until(answered, WAIT, "an answer")
+            if self.errors:
+                return number
+        raise AssertionError
+
+
+def drains_and_recovers(seen: Observed, reason: str) -> None:
+    """Fill the disk, see that every view shows it, drain the queue, and see that messages are taken again."""
+    client = Filling(seen.process.port)
+    stored = client.fill()
+    assert reason in client.errors[0]
+    found = seen.becomes("read-only")
+    assert reason in found["reason"]
+    seen.shows(found)
+    client.connect()
+    client.consume("/queue/Q")
+    client.wait_for(stored)
+    seen.becomes("serving")
+    client.send("/queue/AGAIN", "there is room again")
+    client.close()
+
+
+def test_a_full_disk_rejects_messages_until_consumers_have_made_room(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", "16m") as disk,
+        observed(tmp_path, f"sqlite:///{disk}/mq.db", 'disk_free_limit = "6 MiB"\n') as seen,
+    ):
+        drains_and_recovers(seen, "disk_free_limit")
+        assert "jdbcstore_broker_refused_messages_total 1.0" in seen.ask("/metrics")
+        assert seen.process.log.read_text().count("state: read-only") == 1
+
+
+@pytest.mark.servers
+def test_a_full_tablespace_rejects_messages_until_consumers_have_made_room(tmp_path: Path) -> None:
+    try:
+        with server_of("postgresql") as (server, _), small_disk(server.directory / "small", "24m") as disk:
+            shutil.chown(disk, *[server.directory.owner()])
+            server.execute_as_administrator(
+                "ALTER SYSTEM SET autovacuum_naptime = 1",
+                "SELECT pg_reload_conf()",
+                f"CREATE TABLESPACE small LOCATION '{disk}'",
+                f"CREATE DATABASE small OWNER {server.username} TABLESPACE small",
+            )
+            url = server.url.set(database="small").render_as_string(hide_password=False)
+            with observed(tmp_path, url) as seen:
+                drains_and_recovers(seen, "no space left")
+                server.kill()
+    except ServerMissing as missing:
+        pytest.skip(str(missing))

@@ -109,6 +109,9 @@ def alarms(now: Watched) -> Iterator[Alarm]:
             help_ = condition.what_to_do or "check its log, and run jdbcstore doctor"
             yield Alarm("JdbcstoreNoMaster", BAD, text, help_)
         return
+    if condition.state is BrokerState.READ_ONLY:
+        text = f"The broker rejects messages: {condition.reason}"
+        yield Alarm("JdbcstoreReadOnly", BAD, text, condition.what_to_do)
     for diagnosis in () if now.checkup is None else now.checkup.diagnoses:
         text = f"The database: {diagnosis.name}. {diagnosis.text}"
         yield Alarm("JdbcstoreDatabaseSick", diagnosis.severity, text, diagnosis.cure, page="database")

@@ -234,6 +234,8 @@ def _of_broker(broker: BrokerView, pending: tuple[int, int]) -> Iterator[Metric]
     yield _gauge("memory_limit_bytes", "The option memory_limit.", broker.memory_limit)
     yield _gauge("temporary_used_bytes", "Bytes of messages in temporary files.", broker.temp_used)
     yield _gauge("temporary_limit_bytes", "The option temp_limit.", broker.temp_limit)
+    text = "Messages that were rejected because the disk was nearly full."
+    yield CounterMetricFamily("jdbcstore_broker_refused_messages", text, value=broker.refused)
     kinds = GaugeMetricFamily("jdbcstore_destinations", "Queues and topics in memory.", labels=["type"])
     kinds.add_metric(["queue"], broker.queues)
     kinds.add_metric(["topic"], broker.topics)

@@ -120,6 +120,7 @@ class Views:
             connections_total=sum(connector.accepted for connector in master.connectors),
             queues=len(engine.destinations) - topics,
             topics=topics,
+            refused=engine.outbox.room.refused,
             memory_used=memory.used,
             memory_limit=memory.limit,
             temp_used=files.used,

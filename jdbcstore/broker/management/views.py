@@ -72,6 +72,8 @@ class BrokerView:
     """Messages that expired."""
     dead: int = 0
     """Messages that went to a dead-letter queue."""
+    refused: int = 0
+    """Messages that were rejected because the disk was nearly full."""
     memory_used: int = 0
     """Bytes of messages in memory."""
     memory_limit: int = 0

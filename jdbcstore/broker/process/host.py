@@ -8,11 +8,10 @@ import os
 import socket
 from asyncio import Event, Task
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import jdbcstore
@@ -22,7 +21,7 @@ from jdbcstore.broker.management.inside import BrokerInside, LogTail
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.views import BrokerIdentity, LockEvent
-from jdbcstore.broker.process.master import MasterBroker
+from jdbcstore.broker.process.master import MasterBroker, data_folders
 from jdbcstore.broker.process.network import NetworkWatch
 from jdbcstore.broker.process.slave import Recovering, SlaveConnectors, StoreOpening
 from jdbcstore.broker.security import Security, make_security
@@ -198,7 +197,7 @@ class BrokerHost:
                 f"HTTP needs aiohttp, jinja2 and prometheus_client; run: {installation('broker')}",
                 option="health",
             ) from error
-        folders = [*_folders(self._configuration)]
+        folders = data_folders(self._configuration)
         self._tail.start()
         inside = BrokerInside(self._configuration, self._security, self._tail)
         management = Management(self, self._clock or SystemClock(), folders=folders, inside=inside)
@@ -448,16 +447,6 @@ class BrokerHost:
         log.info("serving at %s", ", ".join(f"{scheme}://{where}" for scheme, where in self.addresses))
         if self._on_ready is not None:
             self._on_ready(self.addresses)
-
-
-def _folders(configuration: Configuration) -> Iterator[Path]:
-    """Yield the folders that may grow while the broker serves."""
-    journal = configuration.journal
-    if journal is not None and journal.use_journal and journal.stream is None:
-        yield Path(journal.directory)
-    url = configuration.data_source.url or ""
-    if url.startswith("sqlite:///"):
-        yield Path(url.removeprefix("sqlite:///")).parent
 
 
 def _identity(configuration: Configuration, address: Address) -> BrokerIdentity:

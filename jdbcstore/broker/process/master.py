@@ -23,6 +23,7 @@ from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
+from jdbcstore.config.data_source import sqlite_file
 from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable, installation
 from jdbcstore.stores.io_exceptions import GuardedStore, IOExceptionHandler
 from jdbcstore.util.clock import Clock, SystemClock
@@ -164,6 +165,8 @@ class MasterBroker:
         options = EngineOptions(
             memory_limit=broker.memory_limit,
             temp_limit=broker.temp_limit,
+            data_folders=data_folders(self._configuration),
+            disk_free_limit=broker.disk_free_limit,
             folder=None if broker.tmp_data_directory is None else Path(broker.tmp_data_directory),
             scheduler_support=broker.scheduler_support,
             max_scheduler_repeats=broker.max_scheduler_repeat_allowed,
@@ -194,6 +197,7 @@ class MasterBroker:
             tracing=self._tracing,
         )
         self._engine = engine
+        engine.outbox.room.on_change = self._show_room
         self._connect(engine)
         try:
             await engine.start()
@@ -203,13 +207,24 @@ class MasterBroker:
             await self._stop_serving(at_once=True)
             raise
         if not self._ended.done():
-            self._conditions.become(BrokerState.SERVING)
+            self._show_service(engine)
+
+    def _show_service(self, engine: Engine, pause: float | None = None) -> None:
+        """Show whether the broker stores messages."""
+        refusal = engine.outbox.room.refusal
+        state = BrokerState.SERVING if refusal is None else BrokerState.READ_ONLY
+        self._conditions.become(state, refusal or "", pause=pause)
+
+    def _show_room(self, pause: float | None) -> None:
+        if self._engine is not None and self._conditions.current.serves:
+            self._show_service(self._engine, pause)
 
     def _answered(self) -> None:
         """Show that the database answers again, if clients are served."""
-        is_served = self._engine is not None and not self._changing.locked() and not self._ended.done()
-        if is_served and self._conditions.current.state is BrokerState.UNREACHABLE:
-            self._conditions.become(BrokerState.SERVING)
+        if self._engine is None or self._changing.locked() or self._ended.done():
+            return
+        if self._conditions.current.state is BrokerState.UNREACHABLE:
+            self._show_service(self._engine)
 
     def _connect(self, engine: Engine) -> None:
         if self._service is not None:
@@ -241,6 +256,18 @@ class MasterBroker:
         if self._handler is None:
             raise error
         self._handler.handle(error)
+
+
+def data_folders(configuration: Configuration) -> tuple[Path, ...]:
+    """Return the folders that may grow while the broker serves: the journal's, then that of a SQLite file."""
+    folders = []
+    journal = configuration.journal
+    if journal is not None and journal.use_journal and journal.stream is None:
+        folders.append(Path(journal.directory))
+    file = sqlite_file(configuration.data_source.url)
+    if file is not None:
+        folders.append(file.parent)
+    return tuple(folders)
 
 
 def _tracing() -> Tracing:

@@ -197,7 +197,9 @@ class Queue:
         promise = Promise(loop=self._loop.events)
         if self._concurrent is not None:
             # Earlier messages are dispatched first.
-            is_next = not (self._ahead or self._outbox.committing or self._is_held)
+            is_next = not (
+                self._ahead or self._outbox.committing or self._is_held or self._outbox.room.refusal
+            )
             if is_next and self._concurrent.send(message, promise):
                 return promise
             self._ahead += 1

@@ -19,7 +19,8 @@ from jdbcstore.broker.cursors.store import InFlight
 from jdbcstore.broker.entry import Entry, size_of
 from jdbcstore.broker.loop import BrokerLoop, settle
 from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.errors import OutcomeUnknown, StoreError
+from jdbcstore.broker.store_io.room import StorageRoom
+from jdbcstore.errors import OutcomeUnknown, StorageFull, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.util.futures import LoopCalls, StoreFuture, Unsettled
@@ -164,9 +165,13 @@ class Outbox:
     _loop: BrokerLoop
     store: Store
     line: StoreLine
+    room: StorageRoom
+    """The room for further messages."""
     committing: int = 0
     """The number of running commits of transactions."""
     _waiting: deque[PendingSend | _Commit] = field(default_factory=deque)
+    _unwatched: int = 0
+    """Bytes of messages since the room was last looked at."""
 
     def add(self, send: PendingSend) -> None:
         if not self._waiting:
@@ -226,6 +231,15 @@ class Outbox:
             messages.append(first.message)
             size += size_of(first.message)
             waiting.popleft()
+        self._unwatched += size
+        if self._unwatched >= self.room.step:
+            self.room.written(self._unwatched)
+            self._unwatched = 0
+        if self.room.refusal is not None:
+            refusal = self.room.refuse(len(batch))
+            for send in batch:
+                settle(send.promise, refusal)
+            return
         self.line.submit(partial(self.store.add_each_async, messages), size, partial(self._written, batch))
 
     def _written(
@@ -239,6 +253,8 @@ class Outbox:
             else:
                 if isinstance(outcome, OutcomeUnknown):
                     send.receiver.resync()
+                elif isinstance(outcome, StorageFull):
+                    self.room.filled(outcome)
                 settle(send.promise, outcome)
 
 

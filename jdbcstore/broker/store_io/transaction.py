@@ -16,7 +16,7 @@ from jdbcstore.broker.loop import BrokerLoop, Promise, pass_on, settle
 from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.store_io.outbox import Outbox, Receiver
 from jdbcstore.broker.subscription import BaseSubscription, by_source
-from jdbcstore.errors import DestinationFull, OutcomeUnknown, StoreError, TransactionError
+from jdbcstore.errors import DestinationFull, OutcomeUnknown, StorageFull, StoreError, TransactionError
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.message.message import Message
 
@@ -251,6 +251,9 @@ class EngineTransaction:
             self._sent += 1
             self._increase(size_of(message))
             targets = self._route(message)
+            refusal = self._transactions.outbox.room.refuse(1) if message.persistent else None
+            if refusal is not None:
+                raise refusal
             for target, routed in targets:
                 self._sends.append((target, routed, target.stage(written, routed)))
         except StoreError as error:
@@ -339,6 +342,8 @@ class EngineTransaction:
 
     def _fail(self, promise: Future[None], error: BaseException) -> None:
         self._decrease()
+        if isinstance(error, StorageFull):
+            self._transactions.outbox.room.filled(error)
         if isinstance(error, OutcomeUnknown):
             for target, _, is_stored in self._sends:
                 if is_stored:

@@ -32,7 +32,13 @@ class SqliteHealth(Health):
         [(_, pages, copied)] = self._rows("PRAGMA wal_checkpoint(PASSIVE)")
         left = max(0, pages - copied)
         size = _size(f"{file}-wal")
-        self.figures |= {"wal_bytes": size, "wal_pages_left": left, "table_bytes": _size(file)}
+        [(unused,)] = self._rows("PRAGMA freelist_count")
+        self.figures |= {
+            "wal_bytes": size,
+            "wal_pages_left": left,
+            "table_bytes": _size(file),
+            "reusable_bytes": unused * page,
+        }
         yield from self._of_wal(file, size, left * page)
         yield from self._of_writer(file)
 

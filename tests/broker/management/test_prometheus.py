@@ -285,6 +285,17 @@ CASES: dict[str, tuple[str, str, dict[str, str], tuple[tuple[dict[str, str], str
     "a backlog that is worked off": ("JdbcstoreGrowingBacklog", "20m", growing("1000+60x12 1700-60x20"), ()),
     "a backlog that has grown before": ("JdbcstoreGrowingBacklog", "20m", growing("1000+60x12 1700x30"), ()),
     "a backlog without a consumer": ("JdbcstoreGrowingBacklog", "20m", growing("1000+60x30", "0x60"), ()),
+    "no room for messages": (
+        "JdbcstoreReadOnly",
+        "10m",
+        {'jdbcstore_broker_condition_info{instance="one",job="mq",state="read-only",reason="full"}': "1x30"},
+        (
+            (
+                {**CRITICAL, "instance": "one", "state": "read-only", "reason": "full"},
+                "one rejects messages: full",
+            ),
+        ),
+    ),
     "a full disk": (
         "JdbcstoreDiskLow",
         "10m",
