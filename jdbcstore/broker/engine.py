@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jdbcstore.abc import InMemory, KeepsLargeBodies, Store, XATransaction
+from jdbcstore.abc import InMemory, KeepsLargeBodies, KeepsOutbox, Store, Transaction, XATransaction
 from jdbcstore.broker.amending import amending
 from jdbcstore.broker.api import Accept, BrokerTransaction, Consumer, Subscription, SubscriptionRequest
 from jdbcstore.broker.deletion import DestinationDeletion
@@ -21,6 +21,7 @@ from jdbcstore.broker.destinations import DestinationRegistry
 from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.event_log import EventLog
 from jdbcstore.broker.events import MessageEvents
+from jdbcstore.broker.inserted import OutboxSender
 from jdbcstore.broker.large import LargeTransfers
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import MemoryUsage, Resources
@@ -127,6 +128,8 @@ class Engine:
         self.router = Router(self.destinations, self._temporary, loop.clock, is_audited=options.audited)
         self.scheduler = self._make_scheduler()
         """The scheduled messages, if they are enabled."""
+        self.inserted = self._make_outbox_sender()
+        """The messages that SQL statements insert, if the store has an outbox."""
         self.slow_consumers = SlowConsumers(loop, policies, lambda: self.destinations.subscriptions)
         """The slow consumers, which policies may close."""
         self._statistics = self._make_statistics()
@@ -135,9 +138,7 @@ class Engine:
         self.large = LargeTransfers(loop, store.large_bodies) if isinstance(store, KeepsLargeBodies) else None
         """The bodies that the store keeps in pieces; None if the store does not support it."""
         self._prepared = PreparedTransactions(loop, store, self._target_of_prepared)
-        self._occupancy: StoreOccupancy | None = None
-        if isinstance(store, InMemory) and resources.stored is not None:
-            self._occupancy = StoreOccupancy(loop, store, store.cleanup, resources.stored)
+        self._occupancy = self._make_occupancy()
 
     def _make_resources(self, policies: Policies) -> Resources:
         options = self.options
@@ -160,6 +161,18 @@ class Engine:
             return None
         route, most = partial(self.router.route, connection_id=""), options.max_scheduler_repeats
         return Scheduler(self.loop, self.outbox, route, options.audited, most)
+
+    def _make_occupancy(self) -> StoreOccupancy | None:
+        store, stored = self.store, self.resources.stored
+        if not isinstance(store, InMemory) or stored is None:
+            return None
+        return StoreOccupancy(self.loop, store, store.cleanup, stored)
+
+    def _make_outbox_sender(self) -> OutboxSender | None:
+        outbox = self.store.outbox if isinstance(self.store, KeepsOutbox) else None
+        if outbox is None:
+            return None
+        return OutboxSender(self.loop, outbox, self.begin, self.scheduler is not None)
 
     def _make_statistics(self) -> StatisticsAnswers | None:
         if not any(isinstance(plugin, StatisticsConfig) for plugin in self.options.plugins):
@@ -189,6 +202,8 @@ class Engine:
             log.warning("there are scheduled messages, which are not sent until scheduler_support is on")
         self.offline.start()
         self.slow_consumers.start()
+        if self.inserted is not None:
+            self.inserted.start()
 
     async def stop(self) -> None:
         """Close all subscriptions, wait for pending writes, and forget all other state."""
@@ -199,6 +214,8 @@ class Engine:
         await self.offline.stop()
         if self._occupancy is not None:
             await self._occupancy.stop()
+        if self.inserted is not None:
+            await self.inserted.stop()
         if self.scheduler is not None:
             await self.scheduler.stop()
         await self.destinations.stop()
@@ -307,13 +324,15 @@ class Engine:
 
     # Transactions
 
-    def begin(self, connection_id: str, xid: XATransactionId | None = None) -> BrokerTransaction:
+    def begin(
+        self, connection_id: str, xid: XATransactionId | None = None, moving: Transaction | None = None
+    ) -> BrokerTransaction:
         route = partial(self._route, connection_id=connection_id)
         if self._amend is not None:
             route = partial(self._route_amended, connection_id=connection_id)
         transaction: EngineTransaction
         if xid is None:
-            transaction = EngineTransaction(self._transactions, route, connection_id)
+            transaction = EngineTransaction(self._transactions, route, connection_id, moving=moving)
         else:
             branch = self.store.xa.start(xid)
             transaction = _Branch(self._transactions, route, connection_id, branch, self._prepared)

@@ -224,14 +224,17 @@ class EngineTransaction:
         route: Route,
         connection_id: str,
         branch: XATransaction | None = None,
+        moving: Transaction | None = None,
     ) -> None:
+        """Begin; ``moving`` is a transaction of the store that removes rows of its outbox, without limits."""
         self._transactions = transactions
         self._loop = transactions.loop
         self._route = route
         self._connection_id = connection_id
         self._branch = branch
         """The store's branch, if this is a distributed transaction."""
-        self._written: Transaction | None = branch or transactions.outbox.store.transaction()
+        self._moves = moving is not None
+        self._written: Transaction | None = branch or moving or transactions.outbox.store.transaction()
         self._sends: list[tuple[SendTarget, Message, bool]] = []
         self._holders: dict[BaseSubscription, list[Entry]] = {}
         self._size = self._sent = 0
@@ -247,9 +250,10 @@ class EngineTransaction:
     def send(self, message: Message) -> Future[None]:
         try:
             written = self._open
-            self._transactions.check_may_send(self._connection_id, self._sent)
-            self._sent += 1
-            self._increase(size_of(message))
+            if not self._moves:
+                self._transactions.check_may_send(self._connection_id, self._sent)
+                self._sent += 1
+                self._increase(size_of(message))
             targets = self._route(message)
             refusal = self._transactions.outbox.room.refuse(1) if message.persistent else None
             if refusal is not None:
@@ -310,7 +314,7 @@ class EngineTransaction:
 
     def _submit(self, written: Transaction, entries: Sequence[Entry], promise: Future[None]) -> None:
         end = partial(self._end, promise)
-        is_written = any(stored for _, _, stored in self._sends)
+        is_written = self._moves or any(stored for _, _, stored in self._sends)
         try:
             for source, mine in by_source(entries):
                 is_written |= source.stage_acknowledgement(written, mine)

@@ -136,7 +136,12 @@ class JdbcOutbox:
         self._wakeups: Wakeups | None = None
 
     def read(self, most: int) -> list[InsertedMessage]:
-        return self._table.read(self._session.fetch, most)
+        rows = self._table.read(self._session.fetch, most)
+        first = {row.send_id: row.row_id for row in reversed(rows)}
+        return [
+            row if row.send_id is None or first[row.send_id] == row.row_id else row._replace(is_duplicate=1)
+            for row in rows
+        ]
 
     def message(self, row: InsertedMessage) -> Message:
         return self._table.message(row)

@@ -1,0 +1,210 @@
+"""Messages that SQL statements insert, sent by a broker like those of its clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import jdbcstore
+from jdbcstore import Destination, JdbcStore, StoreConfig, load_config
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.errors import ConfigurationError, MessageTooLarge, StoreUnavailable
+from jdbcstore.message.inserted import CAUSE
+from jdbcstore.stores.jdbc.outbox import JdbcOutbox
+from tests.support.broker.consuming import consume, running
+from tests.support.claims.callers import opened
+from tests.support.databases import Database
+
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
+
+
+@pytest.fixture
+def store(database: Database) -> Iterator[JdbcStore]:
+    with JdbcStore(database.url, StoreConfig(outbox=True)) as store:
+        yield store
+    database.expect_closed()
+
+
+def insert(body: str, destination: str = "queue://Q", **columns: str) -> str:
+    names = ", ".join(["DESTINATION", "BODY", *columns])
+    values = ", ".join(f"'{value}'" for value in (destination, body, *columns.values()))
+    return f"INSERT INTO JDBCSTORE_OUTBOX ({names}) VALUES ({values})"
+
+
+async def execute(database: Database, *statements: str) -> None:
+    for statement in statements:
+        await asyncio.to_thread(database.execute, statement)
+
+
+def rest(database: Database) -> list[Any]:
+    return [row[0] for row in database.rows("SELECT BODY FROM JDBCSTORE_OUTBOX")]
+
+
+def test_they_arrive_in_order_with_those_of_clients(store: JdbcStore, database: Database) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await consume(engine, "Q")
+            for turn in range(3):
+
+                def transaction(turn: int = turn) -> None:
+                    with opened(database.url, "core") as caller:
+                        caller.run(insert("rolled back"))
+                        caller.rollback()
+                        for number in range(3):
+                            caller.run(insert(f"{turn} {number}"))
+                        caller.commit()
+
+                await asyncio.to_thread(transaction)
+                await consumer.got(3 * (turn + 1))
+            assert consumer.bodies == [f"{turn} {number}" for turn in range(3) for number in range(3)]
+            await consumer.drain(9)
+            assert rest(database) == []
+
+    asyncio.run(main())
+    assert list(store.queue("Q").recover()) == []
+
+
+def test_topics_composites_and_transient_messages(store: JdbcStore, database: Database) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            news, first, second = [await consume(engine, name) for name in ("topic://NEWS", "A", "B")]
+            await execute(
+                database,
+                insert("news", "topic://NEWS", properties='{"table": 7, "new": true}'),
+                insert("both", "queue://A,queue://B"),
+                insert("transient", "A", persistent="0"),
+            )
+            [delivery] = await news.got(1)
+            assert dict(delivery.message.properties) == {"table": 7, "new": True}
+            await second.got(1)
+            await first.got(2)
+            kept = {delivery.message.body: delivery.message.persistent for delivery in first.deliveries}
+            assert (kept, second.bodies) == ({"both": True, "transient": False}, ["both"])
+            assert rest(database) == []
+
+    asyncio.run(main())
+
+
+def test_bad_rows_become_dead_letters_and_do_not_stop_others(store: JdbcStore, database: Database) -> None:
+    bad = ["temp-queue://A", "queue://A.>", "amqp://A", "queue://JDBCSTORE.SCHEDULED"]
+
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer, letters = await consume(engine, "Q"), await consume(engine, "ActiveMQ.DLQ")
+            await execute(
+                database,
+                *(insert(name, name) for name in bad),
+                insert("later", delay="5000"),
+                insert("good"),
+            )
+            await consumer.got(1)
+            found = await letters.got(len(bad) + 1)
+            assert letters.bodies == [*bad, "later"]
+            assert all(one.message.properties[CAUSE] for one in found)
+            assert "scheduler_support" in str(found[-1].message.properties[CAUSE])
+            assert rest(database) == []
+
+    asyncio.run(main())
+
+
+def test_delayed_messages_are_scheduled(store: JdbcStore, database: Database) -> None:
+    async def main() -> None:
+        async with running(store, scheduler_support=True) as engine:
+            consumer = await consume(engine, "Q")
+            await execute(database, insert("later", delay="60"), insert("now"))
+            await consumer.got(2)
+            assert consumer.bodies == ["now", "later"]
+
+    asyncio.run(main())
+
+
+def test_a_send_id_is_sent_once(store: JdbcStore, database: Database) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await consume(engine, "Q")
+            await execute(database, insert("a", send_id="1"), insert("again", send_id="1"))
+            await consumer.got(1)
+            await execute(database, insert("again", send_id="1"), insert("end"))
+            await consumer.got(2)
+            assert consumer.bodies == ["a", "end"]
+            assert rest(database) == []
+
+    asyncio.run(main())
+
+
+def test_rows_that_cannot_be_sent_stay_with_an_error(
+    store: JdbcStore, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(store, max_uncommitted_count=1) as engine:
+            consumer = await consume(engine, "Q")
+            await execute(database, insert("too large", jms_type="x"), insert("good"), insert("good"))
+            await consumer.got(2)
+            assert rest(database) == ["too large"]
+            assert "7 bytes" in str(database.rows("SELECT ERROR FROM JDBCSTORE_OUTBOX"))
+
+    stage = Queue.stage
+
+    def small(queue: Queue, transaction: Any, message: Any) -> bool:
+        if message.body == "too large":
+            raise MessageTooLarge(7, 3, "split it")
+        return stage(queue, transaction, message)
+
+    monkeypatch.setattr(Queue, "stage", small)
+    asyncio.run(main())
+
+
+def test_it_goes_on_when_the_database_answers_again(
+    store: JdbcStore, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures, read = [StoreUnavailable("gone"), StoreUnavailable("gone")], JdbcOutbox.read
+
+    def sometimes(outbox: JdbcOutbox, most: int) -> Any:
+        if failures:
+            raise failures.pop()
+        return read(outbox, most)
+
+    monkeypatch.setattr(JdbcOutbox, "read", sometimes)
+
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await consume(engine, "Q")
+            await execute(database, insert("a"))
+            await consumer.got(1)
+
+    asyncio.run(main())
+
+
+def test_what_a_broker_leaves_the_next_one_sends(store: JdbcStore, database: Database) -> None:
+    database.execute(insert("before"))
+
+    async def main() -> Engine:
+        async with running(store) as engine:
+            consumer = await consume(engine, "Q")
+            await consumer.got(1)
+            await consumer.drain(1)
+        return engine
+
+    asyncio.run(main())
+    database.execute(insert("between"))
+    assert rest(database) == ["between"]
+    engine = asyncio.run(main())
+    assert engine.destinations.get(Destination.queue("Q")) is not None
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.parametrize("section", ["journal", "memory", "stores"])
+def test_where_nothing_can_be_moved_it_is_refused(database: Database, section: str, tmp_path: Any) -> None:
+    file, url = tmp_path / "jdbcstore.toml", f'url = "{database.url}"\n'
+    sections = {
+        "journal": f'{url}[journal]\ndirectory = "{tmp_path}/j"\n',
+        "memory": 'url = "memory:"\n',
+        "stores": f'[[stores]]\ndirectory = "{tmp_path}/s"\n',
+    }
+    file.write_text("outbox = true\n" + sections[section])
+    with pytest.raises(ConfigurationError, match="outbox moves messages in transactions of one database"):
+        jdbcstore.open(load_config(file))
