@@ -13,6 +13,7 @@ that was killed has only messages, and continues where it stopped. Rows are neve
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,14 +28,16 @@ from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.large import LargeStatements
 from jdbcstore.database.statements.rows import RowStatements
-from jdbcstore.errors import InvalidMessage, LargeBodyMissing, StoresDiffer
+from jdbcstore.errors import CorruptMessage, InvalidMessage, LargeBodyMissing, StoresDiffer
 from jdbcstore.lockers import Mastership, make_locker
 from jdbcstore.message.openwire.pieces import LargeBody, has_body_in_pieces, large_body_of
-from jdbcstore.stores.jdbc.bodies import claim_bodies, prepare_large
+from jdbcstore.stores.jdbc.bodies import claim_bodies, has_large, prepare_large
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
 from jdbcstore.stores.jdbc.sequence import fetch_reserved, guard_unclaimed
 from jdbcstore.tools.pages import PAGE, bounded
 from jdbcstore.util.clock import SystemClock
+
+log = logging.getLogger(__name__)
 
 _LAST_ID = 2**63 - 1
 
@@ -51,6 +54,7 @@ class MessageRow(NamedTuple):
     msgid_seq: int | None
     expiration: int | None
     msg: bytes
+    """Empty also for NULL, which only a damaged row has: Oracle makes no difference."""
     priority: int | None
     xid: str | None
 
@@ -162,7 +166,7 @@ class StoreTables:
             up_to = next(bounded(sizes, lambda row: int(row[1])))[-1][0]
             rows = self.session.fetch(self.rows.find_messages, after=after, up_to=up_to)
             if rows:
-                yield [MessageRow(*row) for row in rows]
+                yield [MessageRow._make((*row[:5], row[5] or b"", *row[6:])) for row in rows]
             after = up_to
 
     def containers(self) -> set[str]:
@@ -255,9 +259,10 @@ class CopyTarget(StoreTables):
         with self.session.translated(), self._connection.transaction():
             yield self._connection
 
-    def add(self, rows: Sequence[MessageRow]) -> None:
+    def add(self, rows: Sequence[MessageRow], bodies: Iterable[tuple[int, bytes]] = ()) -> None:
         """Insert messages with their IDs, all or none.
 
+        :param bodies: the IDs and MSG of messages whose large bodies are here
         :raises InvalidMessage: a message is too large for this database
         """
         for row in rows:
@@ -269,7 +274,7 @@ class CopyTarget(StoreTables):
                 )
         if rows:
             with self.transaction() as connection:
-                claim_bodies(self.session, connection, ((row.id, row.msg) for row in rows))
+                claim_bodies(self.session, connection, bodies)
                 connection.add_messages(rows)
 
     def take_body(self, body: LargeBody, origin: StoreTables) -> None:
@@ -277,22 +282,29 @@ class CopyTarget(StoreTables):
 
         :raises LargeBodyMissing: the source does not have them
         """
+        if not has_large(origin.session):
+            raise LargeBodyMissing(body.number)
         prepare_large(self.session)
         sql, read = self.session.of(LargeStatements), origin.session.of(LargeStatements).find_piece
         if any(touched for (touched,) in self.session.fetch(sql.find_touched, number=body.number)):
             return
-        with self.transaction() as connection:  # what an interrupted copy has left
-            connection.execute(sql.remove_pieces, number=body.number, first=0, last=body.pieces)
-            connection.execute(sql.remove, number=body.number)
+        self._remove_body(body)  # what an interrupted copy has left
         for piece in range(body.pieces):
             pieces = origin.session.fetch(read, number=body.number, piece_=piece)
             if not pieces:
+                self._remove_body(body)
                 raise LargeBodyMissing(body.number)
             with self.transaction() as connection:
                 connection.execute(sql.add_piece, id=body.number, piece=piece, data=pieces[0][0])
         begun = SystemClock().now_ms()
         with self.transaction() as connection:
             connection.execute(sql.add, id=body.number, msg_id=0, touched=0, begun=begun)
+
+    def _remove_body(self, body: LargeBody) -> None:
+        sql = self.session.of(LargeStatements)
+        with self.transaction() as connection:
+            connection.execute(sql.remove_pieces, number=body.number, first=0, last=body.pieces)
+            connection.execute(sql.remove, number=body.number)
 
     def reserve(self, connection: Connection, sequence: int) -> None:
         """Reserve the sequences up to this one, so that none of them is used again."""
@@ -532,16 +544,29 @@ def _copy_messages(origin: RowSource, goal: CopyTarget, progress: Progress | Non
     copied, after = 0, -1
     for page in origin.messages():
         missing = _missing(goal, page, after)
-        for row in missing:
-            if has_body_in_pieces(row.msg) and isinstance(origin, StoreTables):
-                goal.take_body(large_body_of(row.msg, row.id), origin)
-        goal.add(missing)
+        goal.add(missing, _bodies(origin, goal, missing))
         copied += len(missing)
         after = page[-1].id
         if progress is not None:
             progress(len(page))
     _missing(goal, [], after)
     return copied
+
+
+def _bodies(origin: RowSource, goal: CopyTarget, rows: Iterable[MessageRow]) -> list[tuple[int, bytes]]:
+    """Copy the large bodies of messages; return the IDs and MSG of those that have one."""
+    found = []
+    for row in rows:
+        if isinstance(origin, StoreTables) and has_body_in_pieces(row.msg):
+            try:
+                goal.take_body(large_body_of(row.msg, row.id), origin)
+            except (CorruptMessage, LargeBodyMissing) as error:
+                log.warning(
+                    "message %d of %s is copied without its large body: %s", row.id, row.container, error
+                )
+            else:
+                found.append((row.id, row.msg))
+    return found
 
 
 def _missing(goal: CopyTarget, page: list[MessageRow], after: int) -> list[MessageRow]:

@@ -13,7 +13,9 @@ from jdbcstore import Message
 from jdbcstore.config import load_file
 from jdbcstore.errors import InvalidMessage, NotMaster, StoresDiffer
 from jdbcstore.stores.claims import Claims
+from jdbcstore.testing import RawTables
 from jdbcstore.tools import transfer
+from tests.support import bad_messages
 from tests.support.cli.zygote import run_program
 from tests.tools.conftest import NewDatabase, fill_as_activemq, fill_as_jdbcstore, place, rows
 
@@ -49,6 +51,24 @@ def test_to_postgresql_to_sqlite_and_back(
         sub, moved_sub = (one.topic("RANKED").subscription("client", "half") for one in (store, moved))
         left = [message.sequence for message in sub.recover()]
         assert [message.sequence for message in moved_sub.recover()] == left != []
+
+
+def test_damaged_rows_are_copied_as_they_are(new: NewDatabase, caplog: pytest.LogCaptureFixture) -> None:
+    first = new("sqlite")
+    with Claims(first.url) as claims:
+        for case in bad_messages.CASES:
+            bad_messages.add(claims, RawTables(first.url), "ORDERS", case)
+        claims.queue("ORDERS").add(Message("good"))
+    expected, here = [(*row[:5], row[5] or b"", *row[6:]) for row in rows(first)["ACTIVEMQ_MSGS"]], first
+    for vendor in ("postgresql", "mariadb", "mysql", "sqlite"):
+        there = new(vendor)
+        copied = transfer.copy(place(here), place(there))
+
+        assert copied.comparison.same
+        assert copied.messages == len(bad_messages.CASES) + 1
+        assert rows(there)["ACTIVEMQ_MSGS"] == expected
+        here = there
+    assert caplog.text.count("is copied without its large body") == 4
 
 
 def test_a_second_copy_writes_nothing(new: NewDatabase) -> None:
