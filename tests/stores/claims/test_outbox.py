@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jdbcstore import StoreConfig
+from jdbcstore.errors import StoreUnavailable
 from jdbcstore.message.inserted import CAUSE, DEAD_LETTERS
 from jdbcstore.message.jobs import JOBS
 from jdbcstore.stores.claims import ClaimQueue, Claims
@@ -178,6 +179,37 @@ def test_of_two_movers_one_begins_again(
     thread.join()
     assert taken(other_claims.queue("ORDERS"), 5) == list("01234")
     assert other_claims.queue("ORDERS").claim() == []
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
+def test_rows_that_are_committed_late_are_moved(
+    database: Database, mover: OutboxMover, claims: Claims
+) -> None:
+    queue = claims.queue("ORDERS")
+    with opened(database.url, "core") as late, opened(database.url, "core") as early:
+        late.run(insert("late"))
+        early.run(insert("early"))
+        early.commit()
+        move_all(mover)
+        assert taken(queue, 1) == ["early"]
+        late.commit()
+    move_all(mover)
+    assert taken(queue, 1) == ["late"]
+
+
+def test_rows_stay_if_their_messages_are_not_added(
+    database: Database, mover: OutboxMover, claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **_options: Any) -> list[int]:
+        raise StoreUnavailable("gone")
+
+    database.execute(insert("a", send_id="1"))
+    with monkeypatch.context() as patched:
+        patched.setattr(claims.database.adder, "add_rows", fail)
+        with pytest.raises(StoreUnavailable):
+            mover.move()
+    move_all(mover)
+    assert taken(claims.queue("ORDERS"), 1) == ["a"]
 
 
 def test_a_master_ends_moving(database: Database, mover: OutboxMover, claims: Claims) -> None:
