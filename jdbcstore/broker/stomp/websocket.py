@@ -208,16 +208,16 @@ class _Messages:
         return b"".join(websocket.data_to_send())
 
     def part(self, data: bytes, *, is_text: bool, is_last: bool) -> bytes:
-        """Return the bytes of a fragment of a message; none if the WebSocket is not open."""
+        """Return the bytes of a fragment; none if the WebSocket is not open, or at the end of no message."""
         websocket = self._websocket
-        if websocket.state is not State.OPEN:
+        if websocket.state is not State.OPEN or (is_last and not websocket.expect_continuation_frame):
             return b""
         if websocket.expect_continuation_frame:
             websocket.send_continuation(data, is_last)
         elif is_text:
-            websocket.send_text(data, is_last)
+            websocket.send_text(data, fin=False)
         else:
-            websocket.send_binary(data, is_last)
+            websocket.send_binary(data, fin=False)
         return b"".join(websocket.data_to_send())
 
 

@@ -19,7 +19,7 @@ from jdbcstore.database.adapters.sql import Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.large import LargeStatements
-from jdbcstore.errors import LargeBodyMissing, LockLost, StoreClosed, StoreError
+from jdbcstore.errors import LargeBodyMissing, LockLost, SchemaError, StoreClosed, StoreError
 from jdbcstore.message.message import Message
 from jdbcstore.message.openwire.pieces import PIECE_SIZE, LargeBody, body_in_pieces, is_alive
 from jdbcstore.stores.jdbc.bodies import has_large, prepare_large
@@ -117,7 +117,10 @@ class JdbcLargeBodies:
     def read(self, body: LargeBody, piece: int) -> bytes:
         size = min(PIECE_SIZE, body.size - piece * PIECE_SIZE)
         find = self._sql.find_piece
-        rows = self._session.fetch(find, number=body.number, piece_=piece)
+        try:
+            rows = self._session.fetch(find, number=body.number, piece_=piece)
+        except SchemaError as error:  # the message was copied here without its table
+            raise LargeBodyMissing(body.number) from error
         if not rows or len(rows[0][0]) != size:
             raise LargeBodyMissing(body.number)
         return bytes(rows[0][0])

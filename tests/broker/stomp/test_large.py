@@ -297,21 +297,33 @@ def test_what_cannot_be_read_now_is_not_rejected(store: Store, monkeypatch: pyte
             assert another.expect("MESSAGE").body == BODY
 
 
-@pytest.mark.parametrize("piece", [0, 1, 2])
-def test_a_damaged_one_is_rejected(store: Store, piece: int, database: Database) -> None:
+def damage(piece: int | None) -> str:
+    if piece is None:  # the table of messages was copied alone
+        return "DROP TABLE JDBCSTORE_PIECES"
+    return f"DELETE FROM JDBCSTORE_PIECES WHERE PIECE = {piece}"
+
+
+@pytest.mark.parametrize("piece", [None, 0, 1, 2])
+@pytest.mark.parametrize("kind", [Client, WebSocketClient])
+def test_a_damaged_one_is_rejected(
+    store: Store, piece: int | None, kind: type[Client], database: Database
+) -> None:
     """Also if that is seen in the middle: else it would end each connection that consumes it."""
-    with serving(store) as (served, client):
+    with serving(store) as (_, client):
         client.send(QUEUE, BODY)
         client.send(QUEUE, "small")
-        database.execute(f"DELETE FROM JDBCSTORE_PIECES WHERE PIECE = {piece}")
-        with Client(served.port) as first:
+    database.execute(damage(piece))
+    scheme = "ws" if kind is WebSocketClient else "stomp"
+    with Served(store, uri=f"{scheme}://127.0.0.1:0") as served:
+        with kind(served.port) as first:
             first.subscribe(QUEUE, ack="client")
             if piece:
                 assert first.ends()
             else:
                 assert first.expect("MESSAGE").body == b"small"
-        client.subscribe(QUEUE)
-        assert client.expect("MESSAGE").body == b"small"
+        with kind(served.port) as second:
+            second.subscribe(QUEUE)
+            assert second.expect("MESSAGE").body == b"small"
         wait_until(lambda: store.queue("ActiveMQ.DLQ").message_count() == 1)
 
 
