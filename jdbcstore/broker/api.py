@@ -47,6 +47,8 @@ class SubscriptionRequest:
     """Consumers of a higher priority get messages first."""
     consumer_id: ConsumerId | None = None
     """The client's own name for the consumer, for views of consumers."""
+    client: str = ""
+    """The client, for people: its client id, user, address and connection."""
 
 
 class Delivery(Protocol):

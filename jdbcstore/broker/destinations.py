@@ -77,6 +77,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         discarding = [plugin for plugin in options.plugins if isinstance(plugin, DiscardingDeadLettersConfig)]
         self._dead_letters = DeadLetters(
             *(self._loop, moves, self.find, options.audited, resources.events),
+            resources.attempts,
             DiscardedDeadLetters(discarding),
         )
         self.durables = DurableRegistry(resources, outbox, policies.of, self._topics, directory)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from jdbcstore.broker.api import MessageEventKind
+from jdbcstore.broker.attempts import Attempts
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop, Promise
@@ -165,6 +166,8 @@ class Resources:
     """Makes spans, if configured."""
     event_log: EventLog | None = None
     """Logs events, if configured."""
+    attempts: Attempts = field(default_factory=Attempts)
+    """The failed attempts to consume messages."""
     events: MessageEvents = field(default_factory=lambda: MessageEvents(lambda _: PolicyEntry()))
     """Message events for observers."""
 

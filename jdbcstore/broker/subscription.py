@@ -8,9 +8,11 @@ from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, cast
 
 from jdbcstore.broker.api import Consumer, Delivery, MessageEventKind, SubscriptionRequest
+from jdbcstore.broker.attempts import Attempt
 from jdbcstore.broker.entry import Entry, EntrySource, report_consumed
 from jdbcstore.broker.loop import unheard
 from jdbcstore.broker.memory import Resources
@@ -24,6 +26,8 @@ log = logging.getLogger(__name__)
 _MOST_DECODED = 1 << 20
 """The most stored bytes of messages whose properties are kept decoded for other selectors."""
 _RETURNED = "Its consumers have left without an acknowledgement"
+_LONGEST = 200
+"""The most characters of a cause in the log."""
 _MANY = 1000
 """The most unacknowledged entries of a consumer while memory is full."""
 
@@ -86,6 +90,8 @@ class BaseSubscription:
         """Whether watchers were notified that it is slow."""
         self.dispatched = 0
         """Deliveries to the consumer."""
+        self.rejected = 0
+        """Messages that the consumer rejected."""
         self.unloads_messages = not self.consumer.keeps_messages
         self._reports_dispatches = self._resources.events.reports_dispatches and not request.browser
 
@@ -158,9 +164,23 @@ class BaseSubscription:
         return done if tracing is None else tracing.settled("acknowledge", deliveries, self.request, done)
 
     def reject(self, deliveries: Sequence[Delivery], cause: str | None = None) -> Future[None]:
-        done = self._settle(deliveries, lambda source, entries: source.reject(entries, cause))
+        done = self._settle(deliveries, partial(self._reject, cause=cause, outcome="rejected"))
         tracing = self._resources.tracing
         return done if tracing is None else tracing.settled("reject", deliveries, self.request, done)
+
+    def _reject(
+        self, source: EntrySource, entries: list[Entry], *, cause: str | None, outcome: str
+    ) -> Future[None]:
+        consumer = self.request.client or f"connection {self.request.connection_id}"
+        attempt = Attempt(self._loop.clock.now_ms(), f"{outcome} by {consumer}")
+        name, client_id = self.request.subscription_name, self.request.client_id
+        subscriber = None if name is None else f"{client_id}:{name}"
+        self._resources.attempts.record(entries, subscriber, attempt)
+        self.rejected += len(entries)
+        if self._resources.notices.is_news("rejected", source.destination, consumer, interval=60.0):
+            why = f": {cause[:_LONGEST]}" if cause else ""
+            log.warning("%s: messages are %s%s", source.destination, attempt.text, why)
+        return source.reject(entries, cause)
 
     def _acknowledge(self, source: EntrySource, entries: list[Entry]) -> Future[None]:
         report_consumed(self._resources.events, source, entries)
@@ -300,7 +320,8 @@ class BaseSubscription:
             counted = {*returned}
             entries = [entry for entry in entries if entry not in counted]
             for source, mine in by_source(returned):
-                source.reject(mine, _RETURNED).add_done_callback(unheard)
+                done = self._reject(source, mine, cause=_RETURNED, outcome="left unacknowledged")
+                done.add_done_callback(unheard)
         for source, mine in by_source(entries):
             source.give_back(mine)
 

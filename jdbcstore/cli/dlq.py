@@ -125,7 +125,7 @@ def list_(settings: Settings, /, **given: Any) -> int:
 
 def _list(settings: Settings, dead: DeadLetterSelection, facts: Iterator[Facts]) -> None:
     chosen = itertools.islice(facts, dead.limit)
-    columns = ("queue", "message id", "from", "time", "cause")
+    columns = ("queue", "message id", "from", "time", "cause", "consumer")
     settings.print_each(chosen, lambda: print_table("Dead letters", columns, [*map(_row, chosen)]))
 
 
@@ -156,7 +156,9 @@ def _read_there(broker: RemoteBroker, dead: DeadLetterSelection, queue: Destinat
 def _row(facts: Facts) -> tuple[str, ...]:
     names = ("dead_letter_queue", "message_id", "original_destination")
     cause = str(facts["cause"] or "")[:_CAUSE_WIDTH]
-    return *(str(facts[name] or "") for name in names), local_time(facts["timestamp"]), cause
+    last = str(facts["properties"].get("dlqDeliveryAttempts", "")).rpartition("\n")[2]
+    consumer = last.partition(" by ")[2].partition(", connection ")[0]
+    return *(str(facts[name] or "") for name in names), local_time(facts["timestamp"]), cause, consumer
 
 
 def _facts(queue: Destination, message: Message) -> Facts:

@@ -10,6 +10,8 @@ import pytest
 
 from jdbcstore import Destination, Store
 from jdbcstore.abc import Page
+from jdbcstore.broker.attempts import ATTEMPTS, attempts_of
+from jdbcstore.broker.queues.dead_letters import restored
 from jdbcstore.broker.queues.redelivery import delay_before
 from jdbcstore.config.policy import (
     DiscardingDeadLetterStrategy,
@@ -317,3 +319,34 @@ def test_a_broker_that_stops_waits_for_dead_letters_that_it_reads_again(
         assert store.queue("ActiveMQ.DLQ").message_count() == 1
 
     asyncio.run(main())
+
+
+def test_a_dead_letter_keeps_each_attempt_with_its_consumer(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = PolicyEntry(
+        redelivery_policy=RedeliveryPolicy(maximum_redeliveries=1, initial_redelivery_delay=0)
+    )
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            dead = await consume(engine, "ActiveMQ.DLQ")
+            who = "client pay-bad, user alice, 127.0.0.1:5000, connection c1"
+            consumer = await consume(engine, "Q", client=who)
+            await send(engine, message("a"), message("b"))
+            for count in range(4):
+                await consumer.got(count + 1)
+                await consumer.subscription.reject([consumer.deliveries[count]], "declined")
+            await dead.got(2)
+            letter = dead.deliveries[0].message
+            first, last = attempts_of(letter.properties[ATTEMPTS])
+            assert {first.text, last.text} == {f"rejected by {who}"}
+            assert first.time_ms <= last.time_ms
+            assert ATTEMPTS not in restored(letter, Destination.queue("Q")).properties
+
+    asyncio.run(main())
+    lines = [record.getMessage() for record in caplog.records if "rejected by" in record.getMessage()]
+    assert lines == [
+        "queue://Q: messages are rejected by client pay-bad, user alice, 127.0.0.1:5000, connection c1:"
+        " declined"
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.lockers import make_locker
 from jdbcstore.message.destination import Destination
 from tests.cli.conftest import Invoke
+from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
 
 DLQ = "ActiveMQ.DLQ"
@@ -204,3 +206,22 @@ def test_on_every_database(cli: CommandLine, open_store: Callable[..., JdbcStore
 
     with open_store() as store:
         assert bodies([*store.queue("ORDERS").recover()]) == ["order 1"]
+
+
+def test_a_rejection_names_its_consumer(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/rejected.db"
+    with BrokerProcess(tmp_path, "--url", url) as broker:
+        client = Client(broker.ready(), acknowledges=False)
+        client.connect()
+        client.send("/queue/Q", "bad")
+        client.consume("/queue/Q")
+        client.wait_for(1)
+        [(_, headers)] = client.received
+        client.connection.nack(headers["ack"])
+        client.close()
+        command = CommandLine(tmp_path)
+        [facts] = command.run("dlq", "list", "--url", url, "--json").lines
+        text = facts["properties"]["dlqDeliveryAttempts"]
+        assert re.fullmatch(r"20\S+ rejected by user test, 127\.0\.0\.1:\d+, connection ID:\S+", text)
+        assert "user test" in command.run("dlq", "list", "--url", url).out
+        assert "messages are rejected by user test" in broker.log.read_text()

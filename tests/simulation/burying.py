@@ -32,5 +32,5 @@ def stage(written: Transaction, store: Any, clock: Any, scope: str, message: Mes
     """Add the dead letter of a message to a transaction that removes the message."""
     letters = DeadLetters(SimpleNamespace(clock=clock), None, Target, _audited=False, _events=None)  # type: ignore[arg-type]
     source: Any = SimpleNamespace(destination=Destination.queue(scope), store=store)
-    entry: Any = SimpleNamespace(message=message)
+    entry: Any = SimpleNamespace(message=message, destination=source.destination, stored=True, sequence=1)
     letters._stage(written, source, STRATEGY, [entry], False, None, "rejected", {})

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jdbcstore.abc import RemovalRecord
+from jdbcstore.broker.attempts import ATTEMPTS, attempts_of
 from jdbcstore.broker.management.audit import AUDIT_LOG
 from jdbcstore.broker.management.inside import LogLine
 from jdbcstore.broker.management.messages import reason_of
@@ -85,6 +86,8 @@ def _stored(message: Message, queue: Destination) -> Iterator[LifeEvent]:
         yield LifeEvent(None, f"traced as {properties[_TRACE]!s}")
     if origin is not None and origin != queue:
         why = f": {reason_of(message)}" if CAUSE in properties else ""
+        for attempt in attempts_of(properties.get(ATTEMPTS, "")):
+            yield LifeEvent(attempt.time_ms, attempt.text)
         yield LifeEvent(None, f"moved here from {origin}{why}")
     if message.sequence is not None:
         yield LifeEvent(None, f"stored in row {message.sequence}")

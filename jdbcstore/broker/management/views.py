@@ -198,6 +198,8 @@ class SubscriptionView:
     """Unacknowledged messages."""
     dispatched: int = 0
     """Deliveries."""
+    rejected: int = 0
+    """Messages that it rejected."""
     pending: int | None = None
     """Unacknowledged messages of a durable subscription; None for others, and in lists without
     ``pending``."""
@@ -393,6 +395,7 @@ def subscription_view(
         prefetch=subscription.prefetch,
         in_flight=len(subscription.held),
         dispatched=subscription.dispatched,
+        rejected=subscription.rejected,
         idle=idle,
         unsettled=unsettled,
         is_slow=unsettled is not None and unsettled >= SLOW,

@@ -145,6 +145,7 @@ class OpenWireConsumers:
             exclusive=command["exclusive"],
             priority=command["priority"],
             consumer_id=command["consumer_id"],
+            client=self._connection.described,
         )
 
     def _subscribed(self, consumer: OpenWireConsumer, receipt: Receipt) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from jdbcstore.abc import Transaction
 from jdbcstore.broker.amending import with_expiration
 from jdbcstore.broker.api import MessageEventKind
+from jdbcstore.broker.attempts import ATTEMPTS, Attempts
 from jdbcstore.broker.entry import Entry, EntrySource
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
@@ -75,7 +76,7 @@ def is_dead_letter_queue(strategy: DeadLetterStrategy, destination: Destination)
 
 def restored(message: Message, destination: Destination) -> Message:
     """Return the original message of a dead letter, to be sent again, without its past expiration."""
-    added = (CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION)
+    added = (CAUSE, ATTEMPTS, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION)
     return message.replace(
         destination=destination,
         original_destination=None,
@@ -151,6 +152,7 @@ class DeadLetters:
     _audited: bool
     """Whether the store drops a message id that it has seen before in any destination."""
     _events: MessageEvents
+    _attempts: Attempts = field(default_factory=Attempts)
     _discarded: DiscardedDeadLetters = field(default_factory=lambda: DiscardedDeadLetters(()))
 
     def move(
@@ -185,6 +187,7 @@ class DeadLetters:
 
         def count(done: Future[None]) -> None:
             if not done.cancelled() and done.exception() is None:
+                self._attempts.forget(entries, subscriber)
                 source.counters.expired += len(gone)
                 source.counters.dead += len(dead)
                 self._events.happened(MessageEventKind.EXPIRED, source.destination, gone)
@@ -219,7 +222,14 @@ class DeadLetters:
         for entry in entries:
             if _is_kept(strategy, entry):
                 try:
-                    dead = self._dead_letter(strategy, entry.message, queue, expired, cause)
+                    dead = self._dead_letter(
+                        strategy,
+                        entry.message,
+                        queue,
+                        expired,
+                        cause,
+                        self._attempts.lines(entry, subscriber),
+                    )
                 except CorruptMessage as error:
                     log.error("a dead letter cannot be read, and stays in its queue: %s", error)
                     damaged[entry] = error
@@ -235,6 +245,7 @@ class DeadLetters:
         queue: Destination,
         expired: bool,
         cause: str | None,
+        attempts: str,
     ) -> Message:
         properties: dict[str, Any] = dict(message.properties)
         now_ms, expiration_ms = self._loop.clock.now_ms(), 0
@@ -248,6 +259,8 @@ class DeadLetters:
         if expired:
             cause = f"Message Expired. Expiration:{message.expiration_ms}"
         properties[CAUSE] = f"java.lang.Throwable: {cause or _REJECTED}"
+        if attempts:
+            properties[ATTEMPTS] = attempts
         return message.replace(
             destination=queue,
             original_destination=message.destination,

@@ -303,7 +303,8 @@ class StompSession:
             raise ProtocolError("SUBSCRIBE needs the header id; add it")
         prefix = self._subscriptions.next_prefix()
         request = subscription_request(
-            headers, self._names, self._version, connection.connection_id, self._access.client_id
+            *(headers, self._names, self._version, connection.connection_id, self._access.client_id),
+            client=connection.described,
         )
         self._access.check_may_read(request.destination)
         consumer = StompConsumer(

@@ -64,6 +64,7 @@ def subscription_request(
     version: Version,
     connection_id: str,
     client_id: str | None,
+    client: str = "",
 ) -> SubscriptionRequest:
     """Return the request in the headers of a SUBSCRIBE.
 
@@ -99,6 +100,7 @@ def subscription_request(
         no_local=_flag(headers, "activemq.noLocal"),
         exclusive=_flag(headers, "activemq.exclusive"),
         priority=whole_number("activemq.priority", priority, -128, 127),
+        client=client,
     )
 
 

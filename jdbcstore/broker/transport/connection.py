@@ -200,6 +200,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self.access.principal_name
 
     @property
+    def described(self) -> str:
+        """The client, for people: its client id, user, address and connection."""
+        known = (("client", self.access.client_id), ("user", self.principal_name), ("", self.peer))
+        named = [f"{label} {_visible(value)}".strip() for label, value in known if value]
+        return ", ".join([*named, f"connection {self.connection_id}"])
+
+    @property
     def age(self) -> float:
         """Seconds since its creation."""
         return time.monotonic() - self._began
@@ -540,3 +547,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not login.cancelled() and isinstance(error := login.exception(), NotAuthorized):
             short, text = user[:LONGEST_NAME], "failed to log in as %r: %s"
             self.log(self.service.refusals, logging.WARNING, text, short, error, user=short)
+
+
+def _visible(name: str) -> str:
+    """Return a name of a client in one short line, which can be encoded."""
+    return "".join(character if character.isprintable() else "?" for character in name[:LONGEST_NAME])

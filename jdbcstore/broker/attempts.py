@@ -1,0 +1,87 @@
+"""The failed attempts to consume a message, which its dead letter keeps."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple, Protocol
+
+from jdbcstore.message.destination import Destination
+
+ATTEMPTS = "dlqDeliveryAttempts"
+"""The property of a dead letter: a line for each attempt, with its time, its outcome and the consumer."""
+_MOST = 10_000
+"""The most messages with attempts; of more, the first are forgotten."""
+_LAST = 20
+"""The most attempts of a message."""
+
+
+_Key = tuple[Destination, bool, int, str | None]
+
+
+class Attempt(NamedTuple):
+    """A failed attempt."""
+
+    time_ms: int
+    text: str
+    """The outcome and the consumer."""
+
+
+class Tried(Protocol):
+    """A message of a source, identified by its sequence."""
+
+    @property
+    def destination(self) -> Destination: ...
+
+    stored: bool
+    sequence: int
+
+
+class Attempts:
+    """The last failed attempts of messages that are not dead letters yet."""
+
+    def __init__(self) -> None:
+        self._by_message: OrderedDict[_Key, deque[Attempt]] = OrderedDict()
+
+    def record(self, entries: Iterable[Tried], subscriber: str | None, attempt: Attempt) -> None:
+        """Record the same attempt of each message.
+
+        :param subscriber: ``client id:name`` of a durable subscription
+        """
+        for entry in entries:
+            key = _key(entry, subscriber)
+            self._by_message.setdefault(key, deque(maxlen=_LAST)).append(attempt)
+            self._by_message.move_to_end(key)
+            if len(self._by_message) > _MOST:
+                self._by_message.popitem(last=False)
+
+    def lines(self, entry: Tried, subscriber: str | None) -> str:
+        """Return the attempts of a message as lines of text; empty if there are none."""
+        attempts = self._by_message.get(_key(entry, subscriber), ())
+        return "\n".join(f"{_time(attempt.time_ms)} {attempt.text}" for attempt in attempts)
+
+    def forget(self, entries: Iterable[Tried], subscriber: str | None) -> None:
+        """Forget the attempts of messages, which have become dead letters."""
+        for entry in entries:
+            self._by_message.pop(_key(entry, subscriber), None)
+
+
+def attempts_of(lines: object) -> list[Attempt]:
+    """Return the attempts in the property of a dead letter."""
+    attempts = []
+    for line in str(lines).splitlines():
+        time, _, text = line.partition(" ")
+        try:
+            attempts.append(Attempt(round(datetime.fromisoformat(time).timestamp() * 1000), text))
+        except ValueError:  # the property is of another program
+            continue
+    return attempts
+
+
+def _key(entry: Tried, subscriber: str | None) -> _Key:
+    return entry.destination, entry.stored, entry.sequence, subscriber
+
+
+def _time(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
