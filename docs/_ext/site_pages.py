@@ -31,8 +31,8 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("guide/routing", "guide/broker", "guide/coilmq", "guide/testing"),
     ),
     "Workers": (
-        *("guide/worker", "guide/claims", "guide/limits", "guide/inbox", "guide/celery"),
-        *("guide/celery-queues", "guide/django", "guide/django-backend"),
+        *("guide/worker", "guide/claims", "guide/limits", "guide/inbox", "guide/outbox"),
+        *("guide/celery", "guide/celery-queues", "guide/django", "guide/django-backend"),
     ),
     "The broker": (
         *("guide/stomp", "guide/jms", "guide/websocket", "guide/message-groups"),

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 
 from sqlalchemy import Table
 from sqlalchemy.schema import CreateIndex
 
+from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import Present, inspect_tables
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.util.checkup import BAD, WARNING, Checkup, Diagnosis, Durability, Thresholds
+from jdbcstore.database.statements.outbox import OutboxStatements
+from jdbcstore.util.checkup import (
+    BAD,
+    WARNING,
+    Checkup,
+    Diagnosis,
+    Durability,
+    Thresholds,
+    in_seconds,
+)
 
 _LONGEST = 5.0
 """Seconds after which the server ends a statement of a checkup, where it can."""
@@ -36,11 +46,43 @@ def examine(session: DatabaseSession, thresholds: Thresholds | None = None) -> C
         )
         diagnoses = [*health.diagnose()]
         durability = health.durability()
+        figures = dict(health.figures)
+        if tables.outbox in present.columns:
+            figures |= _figures_of_outbox(session, connection)
+            diagnoses += _diagnose_outbox(session, figures, thresholds or Thresholds())
     if durability is not None:
         diagnoses += durability.risks
     diagnoses += _missing_indexes(session, present)
     survives = None if durability is None else durability.survives
-    return Checkup.of(health.figures, diagnoses, session.adapter.server, survives)
+    return Checkup.of(figures, diagnoses, session.adapter.server, survives)
+
+
+def _figures_of_outbox(session: DatabaseSession, connection: Connection) -> dict[str, float]:
+    [(waiting, refused, age_ms)] = connection.fetch(session.of(OutboxStatements).count)
+    oldest = 0.0 if age_ms is None else max(0.0, int(age_ms) / 1000)
+    return {"outbox_rows": waiting, "outbox_oldest_seconds": oldest, "outbox_refused_rows": refused}
+
+
+def _diagnose_outbox(
+    session: DatabaseSession, figures: Mapping[str, float], thresholds: Thresholds
+) -> Iterator[Diagnosis]:
+    table, oldest = session.tables.outbox.name, figures["outbox_oldest_seconds"]
+    if oldest > thresholds.patience:
+        yield Diagnosis(
+            name="outbox not moved",
+            severity=WARNING,
+            text=f"{figures['outbox_rows']} messages wait in {table}, the oldest for {in_seconds(oldest)}",
+            cause="no broker and no process that claims has outbox = true, or its log says why it moves none",
+            cure="start one with outbox = true",
+        )
+    if refused := figures["outbox_refused_rows"]:
+        yield Diagnosis(
+            name="refused rows in the outbox",
+            severity=WARNING,
+            text=f"{refused} messages stay in {table} with an error",
+            cause="they could not be sent, nor become dead letters",
+            cure="jdbcstore outbox list; correct each and set its ERROR to NULL, or delete it",
+        )
 
 
 def examine_durability(session: DatabaseSession) -> Durability | None:

@@ -20,6 +20,9 @@ FIGURES = {
     "wal_bytes": "Bytes of SQLite's WAL file.",
     "reusable_bytes": "Bytes of SQLite's file that are free for new rows.",
     "wal_pages_left": "Pages of the WAL that could not be copied into the database file.",
+    "outbox_rows": "Inserted messages that wait in the outbox.",
+    "outbox_oldest_seconds": "The time since the oldest of them was inserted.",
+    "outbox_refused_rows": "Inserted messages that stay in the outbox with an error.",
 }
 """The figures, and what each is; a database has some of them."""
 

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import inspect
 
 from jdbcstore import StoreConfig
+from jdbcstore.database.checkup import examine
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import SchemaError
 from jdbcstore.stores.jdbc.outbox import OutboxTable, read_numbers
@@ -97,6 +98,20 @@ def test_numbers(database: Database, session: DatabaseSession) -> None:
     assert (waiting, refused) == (1, 0)
     assert oldest is not None
     assert oldest >= 60
+
+
+def test_a_checkup_sees_waiting_and_refused_rows(database: Database, session: DatabaseSession) -> None:
+    assert [one for one in examine(session).diagnoses if "outbox" in one.name] == []
+    database.execute(INSERT.format("a"))
+    database.execute("UPDATE JDBCSTORE_OUTBOX SET CREATED = CREATED - 60000")
+    database.execute(INSERT.format("b"))
+    database.execute("UPDATE JDBCSTORE_OUTBOX SET ERROR = 'too large' WHERE BODY = 'b'")
+    checkup = examine(session)
+    assert checkup.figures["outbox_rows"] == 1
+    assert checkup.figures["outbox_refused_rows"] == 1
+    assert checkup.figures["outbox_oldest_seconds"] >= 60
+    names = [one.name for one in checkup.diagnoses if "outbox" in one.name]
+    assert names == ["outbox not moved", "refused rows in the outbox"]
 
 
 @pytest.mark.backends("postgresql")
