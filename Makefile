@@ -21,10 +21,10 @@ WHOLE ?=
 # If it is set, each Python that a test starts compiles the package again: a quarter of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test interop $(OTHERS:%=interop-%) quick lint fuzz bench site docs dist sql packages mysql nats maven clean
+.PHONY: help demo demo-spark test interop $(OTHERS:%=interop-%) quick lint fuzz bench site docs dist sql packages mysql nats maven clean
 
 help:
-	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
+	@echo "make demo    watch messages survive a killed broker, on SQLite; demo-spark also asks Spark SQL"
 	@echo "make test    lint, then all tests, on SQLite, PostgreSQL, MariaDB and MySQL, and beside ActiveMQ"
 	@echo "make quick   lint, unit tests, and the contract in memory and on SQLite"
 	@echo "make lint    only ruff, codespell and mypy"
@@ -35,11 +35,16 @@ help:
 	@echo "make sql     write the scripts in sql/ from the definitions of the tables"
 	@echo "make clean   remove .venv, caches and the compiled core; keep Debian packages and data"
 
-# Without Spark the demo still runs, and says what is missing.
+DEMO := jdbcstore demo --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
+
 demo: .venv/demo .venv/compiled
+	$(BIN)/$(DEMO)
+
+# Without Spark the demo still runs, and says what is missing.
+demo-spark: .venv/demo .venv/compiled
 	@$(MAKE) --no-print-directory .venv/spark || echo "PySpark cannot be installed here: the demo ends without it" >&2
 	@.ci/packages $(SPARK) || echo "Java and SQLite's JDBC driver cannot be installed here, see above" >&2
-	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
+	$(BIN)/$(DEMO) --ask
 
 # What must be tested, not skipped; MySQL where .ci/mysql could unpack it, the rest where .ci/maven has its jars.
 test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin,zookeeper,nats$(shell test ! -x .build/nats/nats-server || echo ,nats-newer)$(shell test ! -d .build/galera || echo ,galera)$(shell test ! -d .build/patroni || echo ,patroni)$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/axe || echo ,axe)$(shell test ! -d .build/maven || echo ,connector-j)

@@ -71,11 +71,13 @@ def demo(
     if settings.json:
         write_json({**asdict(outcome), "kept_the_promise": outcome.kept_the_promise, "folder": str(folder)})
     else:
-        _print_outcome(outcome, plan)
-        if recording is not None:
-            _browse(recording, folder / "recording.db")
-        if ask:
-            _ask(plan.moved)
+        try:
+            if recording is not None:
+                _browse(recording, folder / "recording.db")
+            if ask:
+                _ask(plan.moved)
+        finally:
+            _print_outcome(outcome, plan)
     return ExitCode.DONE if outcome.kept_the_promise else ExitCode.FAILED
 
 

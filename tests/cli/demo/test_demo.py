@@ -81,6 +81,7 @@ def test_recorded_rows_are_browsed(local: CommandLine) -> None:
     recording = recordings.DIRECTORY / "postgres.jsonl"
 
     result = local("demo", "--messages", "10", "--kills", "0", "--recording", str(recording))
+    assert result.out.rstrip().splitlines()[-1].startswith("No message is lost")
 
     shown = result.out.partition("\nThe same tables")[2].splitlines()
     ids = {line.split()[0] for line in shown if line.split()[1:2] and "://" in line.split()[1]}
