@@ -33,8 +33,6 @@ _BELIEVED = 0.9
 """The part of a lease for which it is believed to be running."""
 _RENEWALS = 3
 """Renewals in the time of one lease."""
-_CLOCK = 30.0
-"""Seconds between two looks whether the database's clock was set back."""
 _LOCK_WAIT = 1.0
 _CLOSE_WAIT = 5.0
 _KNOWS_FLOW = 1 << 62
@@ -85,7 +83,6 @@ class Lease:
         self._name = name
         self._seconds = seconds
         self._believed_until = float("-inf")
-        self._clock_due = time.monotonic() + _CLOCK
         self.number = 0
         """The number of the session, in the rows of its claims; new after an expiry."""
         self.epoch = 0
@@ -164,18 +161,14 @@ class Lease:
         while not self._stop.wait(self._seconds / _RENEWALS):
             try:
                 self._keep()
-                self._follow_clock()
+                with self._gate.inside(), self._borrowed() as connection:
+                    # Each time: a clock that is set forward has just prolonged the lease.
+                    follow_clock(self._session, connection)
                 self._renewed()
             except StoreClosed:
                 return  # they are being closed, and end the lease
             except StoreError as error:
                 log.warning("the lease of %s is not renewed: %s", self._name, error)
-
-    def _follow_clock(self) -> None:
-        if time.monotonic() >= self._clock_due:
-            with self._gate.inside(), self._borrowed() as connection:
-                follow_clock(self._session, connection)
-            self._clock_due = time.monotonic() + _CLOCK
 
     def _keep(self) -> None:
         """Renew the lease, or begin a new one if it has expired."""

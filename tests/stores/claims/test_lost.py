@@ -5,6 +5,7 @@ Found by the model of claims, ``tests/model/claims.pml``.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -455,6 +456,22 @@ def test_a_clock_that_is_set_back_lengthens_no_lease_and_no_delay(
     assert [(one.worker, one.due_in < 110) for one in held] == [("victim", True), (None, True)]
     assert held[1].due_in > 50
     victim.database.lease.check()
+
+
+def test_a_clock_that_is_set_forward_is_noted_with_the_lease(
+    open_claims: OpenClaims, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease ends an hour later then: once the clock is right again, that is seen."""
+    note = "SELECT NUMBER FROM JDBCSTORE_STATE WHERE NAME = 'clock'"
+    claims, renewed = open_claims(lease=3.0), threading.Event()
+    monkeypatch.setattr(claims.database.lease, "_renewed", renewed.set)
+    [(before,)] = database.rows(note)
+    database.execute(f"UPDATE JDBCSTORE_STATE SET NUMBER = NUMBER - {HOUR_MS} WHERE NAME = 'clock'")
+    for _ in range(2):  # the first one may have begun before
+        renewed.clear()
+        assert renewed.wait(180.0)
+    [(after,)] = database.rows(note)
+    assert after >= before
 
 
 def test_a_store_opens_soon_after_the_clock_was_set_back(open_claims: OpenClaims, database: Database) -> None:
