@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from jdbcstore.errors import InvalidMessage
@@ -53,11 +54,7 @@ class InsertedMessage(NamedTuple):
         :raises InvalidMessage: a column has a wrong value
         :raises InvalidDestination: it does not name a destination that outlives connections
         """
-        destination = Destination.named(self.destination)
-        if destination.is_temporary:
-            raise InvalidMessage(f"{destination} is temporary; send to a queue or topic")
-        if destination == JOBS:
-            raise InvalidMessage(f"{JOBS} is reserved for scheduled messages; use another queue")
+        destination = _destination(self.destination)
         body, body_type = self._body()
         return Message(
             body,
@@ -103,6 +100,21 @@ class InsertedMessage(NamedTuple):
             timestamp_ms=self.created_ms,
             correlation_id=self.correlation_id,
         )
+
+
+@lru_cache(maxsize=1024)
+def _destination(name: str) -> Destination:
+    """Return a destination for inserted messages; rows repeat few names.
+
+    :raises InvalidMessage: it cannot have any
+    :raises InvalidDestination: it is not the name of a destination
+    """
+    destination = Destination.named(name)
+    if destination.is_temporary:
+        raise InvalidMessage(f"{destination} is temporary; send to a queue or topic")
+    if destination == JOBS:
+        raise InvalidMessage(f"{JOBS} is reserved for scheduled messages; use another queue")
+    return destination
 
 
 def short(reason: str) -> str:

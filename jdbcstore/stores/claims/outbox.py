@@ -134,7 +134,8 @@ class OutboxMover:
                 ready.append(found)
             else:
                 refused.append(found)
-        keyed = {each.encoded.container for each in ready if each.queue.flow.files()}
+        queues = {each.queue: each.encoded.container for each in ready}
+        keyed = {container for queue, container in queues.items() if queue.flow.files()}
         if ready or refused:
             with connection.transaction(epoch=self._database.lease.guard):
                 self._write(connection, ready, refused, keyed)
