@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from jdbcstore.stores.shared.encoding import MessageEncoder
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.claims.callers import opened
 from tests.support.databases import Database
+from tests.support.migrations.clients import run_script
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
@@ -217,3 +219,18 @@ def test_a_master_ends_moving(database: Database, mover: OutboxMover, claims: Cl
     database.execute("UPDATE JDBCSTORE_STATE SET NUMBER = NUMBER + 1 WHERE NAME = 'epoch'")
     assert mover.move()  # the lease follows the epoch of a master that serves no longer
     assert taken(claims.queue("ORDERS"), 1) == ["a"]
+
+
+def test_the_client_of_the_database_sends(
+    database: Database, mover: OutboxMover, claims: Claims, tmp_path: Path
+) -> None:
+    script = tmp_path / "send.sql"
+    properties = '{"table": 7, "total": 2.5, "new": true, "name": "naïve"}'
+    is_mysql = database.engine.dialect.name in ("mariadb", "mysql")
+    names = "SET NAMES utf8mb4;\n" if is_mysql else ""  # else the client takes the locale's
+    script.write_text(f"{names}{insert('two pints 😀', properties=properties)};\n", encoding="utf-8")
+    run_script(database, script)
+    move_all(mover)
+    [claim] = claims.queue("ORDERS").claim()
+    assert claim.message.body == "two pints 😀"
+    assert dict(claim.message.properties) == {"table": 7, "total": 2.5, "new": True, "name": "naïve"}
