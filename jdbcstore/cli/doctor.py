@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from jdbcstore.tools.doctor import Finding
     from jdbcstore.util.checkup import Checkup, Diagnosis
 
+_SERVICES = ("Store", "Broker process", "Journal")
+"""The groups of findings that are not packages."""
+
 
 @click.command(cls=BrokerCommand)
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -132,12 +135,13 @@ def _print_health(health: Checkup) -> None:
 
 
 def _print(findings: list[Finding], health: Checkup | None) -> None:
-    columns = ("", "what", "for", "found, or how to install it")
     for group, members in itertools.groupby(findings, lambda finding: finding.group):
-        print_table(group, columns, [_row(finding) for finding in members])
-    missing = sum(finding.found is None for finding in findings)
+        last = "state" if group in _SERVICES else "found, or how to install it"
+        print_table(group, ("", "what", "for", last), [_row(finding) for finding in members])
+    packages = [finding.found is not None for finding in findings if finding.group not in _SERVICES]
+    found = sum(packages)
     write_line("")
-    write_line(f"{len(findings) - missing} found, {missing} missing; install only what you use")
+    write_line(f"{found} found, {len(packages) - found} missing; install only what you use")
     if health is None:
         return
     if health.survives is not None:
@@ -149,6 +153,6 @@ def _print(findings: list[Finding], health: Checkup | None) -> None:
 
 
 def _row(finding: Finding) -> tuple[str, ...]:
-    mark = "ok" if finding.found is not None else "missing"
+    mark = "ok" if finding.found is not None else "bad" if finding.group in _SERVICES else "missing"
     known = [text for text in (finding.found, finding.cure) if text]
     return mark, finding.name, finding.purpose, "; ".join(known)

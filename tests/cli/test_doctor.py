@@ -122,3 +122,15 @@ def test_for_people(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = capsys.readouterr().out
     headings = ("Store", "Python drivers", "JDBC drivers for the extra jdbc", "Spark")
     assert [line for line in out.splitlines() if line in headings] == [*headings]
+
+
+def test_a_database_that_is_no_database_is_not_missing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    junk = tmp_path / "junk.db"
+    junk.write_bytes(b"not a database" * 1000)
+    assert main(["doctor", "--url", f"sqlite:///{junk}"]) != 0
+    store = capsys.readouterr().out.partition("Python drivers")[0]
+    assert [line.split()[0] for line in store.splitlines() if line.startswith(("bad ", "missing "))] == [
+        "bad"
+    ]

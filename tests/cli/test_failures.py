@@ -335,3 +335,11 @@ def test_a_file_that_may_only_be_read(local: CommandLine, local_store: OpenLocal
     assert "cannot be read without the right to write to it" in refused.stderr
     assert url == "sqlite:///file:activemq-data/jdbcstore.db?immutable=1&uri=true"
     assert (read.returncode, json.loads(read.stdout)["body"]) == (0, "x")
+
+
+def test_an_interruption_while_modules_are_imported(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
+    command = [sys.executable, "-m", "jdbcstore", "status"]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "jdbcstore: interrupted\n")

@@ -167,7 +167,7 @@ class Console:
 
     async def _overview(self, ctx: RequestContext) -> web.Response:
         history, now = self._history, await self._watch.read()
-        raised = [*alarms(now)]
+        raised = alarms(now)
         if not now.broker.condition.serves:
             return await self._show(ctx, "waiting.html", alarms=raised)
         queues = [view for view in now.views if not view.is_topic]

@@ -94,8 +94,12 @@ class Watched:
     """The state of the database."""
 
 
-def alarms(now: Watched) -> Iterator[Alarm]:
-    """Yield all alarms, the most severe first."""
+def alarms(now: Watched) -> list[Alarm]:
+    """Return all alarms, the most severe first."""
+    return sorted(_alarms(now), key=lambda alarm: alarm.level != BAD)
+
+
+def _alarms(now: Watched) -> Iterator[Alarm]:
     if now.lock.lost is not None:
         help_ = (
             "check the log and the database; another broker may be the master, or this one is "

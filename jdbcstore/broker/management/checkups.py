@@ -42,7 +42,7 @@ async def _examine(store: Examined, run: Run) -> Checkup:
             name="not examined",
             severity=WARNING,
             text=f"The state of the database could not be read: {error}",
-            cure="jdbcstore doctor",
+            cure="run jdbcstore doctor",
         )
         return Checkup({}, (unknown,))
 

@@ -102,7 +102,7 @@ class BrokerWatch:
 
         :raises StoreError: the store cannot be read
         """
-        return [*alarms(await self.read())]
+        return alarms(await self.read())
 
     async def sampling(self, views: Views, _: object) -> AsyncIterator[None]:
         """Take samples of a broker's counters while an application runs."""

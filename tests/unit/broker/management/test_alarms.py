@@ -21,7 +21,7 @@ from jdbcstore.broker.management.views import (
     TransactionView,
 )
 from jdbcstore.message.destination import Destination
-from jdbcstore.util.checkup import BAD, Checkup, Diagnosis
+from jdbcstore.util.checkup import BAD, WARNING, Checkup, Diagnosis
 from jdbcstore.util.stream_health import StreamHealth, StreamMember
 from tests.support import ROOT
 
@@ -55,7 +55,7 @@ class Samples:
 def said(**found: Any) -> list[str]:
     """The text of each warning, with its names."""
     given = {"broker": BROKER, "lock": LOCK, "now_ms": NOON, "history": CounterHistory(), **found}
-    seen = [*alarms(Watched(**given))]
+    seen = alarms(Watched(**given))
     assert all(one.help for one in seen)
     return [" ".join(filter(None, (one.text, *one.names, one.after))) for one in seen]
 
@@ -199,3 +199,23 @@ def test_alarms_and_alerts_are_the_same() -> None:
     rules = {*re.findall(r"- alert: (\w+)", (ROOT / "docs/monitoring/alerts.yml").read_text())}
     used = {*re.findall(r'"(Jdbcstore\w+)"', Path(module.__file__).read_text())}
     assert used == rules - NOT_SEEN
+
+
+def test_the_worst_is_first() -> None:
+    read_only = replace(BROKER, condition=BrokerCondition(state=BrokerState.READ_ONLY, reason="full"))
+    warning = Diagnosis(name="lock waits", severity=WARNING, text="One waits", cure="end it")
+    watched = Watched(
+        broker=read_only,
+        lock=LOCK,
+        now_ms=NOON,
+        history=CounterHistory(),
+        checkup=Checkup({}, (warning,)),
+        journal=None,
+        in_doubt=(),
+        folders=(),
+        streams=(),
+        slow_clients=["a"],
+    )
+    sick = Diagnosis(name="missing index", severity=BAD, text="There is none", cure="CREATE INDEX i")
+    both = replace(watched, checkup=Checkup({}, (warning, sick)))
+    assert [alarm.level for alarm in alarms(both)] == [BAD, BAD, WARNING, WARNING]
