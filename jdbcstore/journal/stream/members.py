@@ -201,6 +201,7 @@ class Members:
             return lambda js: js.get_msg(stream, start, subject=subject, next=True)
 
         try:
+            file.touch(0o640)
             with file.open("wb") as content:
                 for _ in range(info.chunks or 0):
                     try:

@@ -11,6 +11,7 @@ from jdbcstore.errors import StoreError, StoreUnavailable
 from jdbcstore.stores.jdbc.store import JdbcStore
 
 _TIMEOUT = 30.0
+_MODE = 0o640
 
 
 def take_copy(file: Path, copy: Path) -> int:
@@ -40,6 +41,8 @@ def restore(copy: Path, file: Path, kept: Path) -> None:
 def _copy(source: Path, target: Path) -> None:
     # Renaming a file would leave the write-ahead log of the one before beside it.
     try:
+        # SQLite would let every user of the machine read a new file.
+        target.touch(source.stat().st_mode & _MODE)
         with (
             closing(sqlite3.connect(source, timeout=_TIMEOUT)) as reading,
             closing(sqlite3.connect(target, timeout=_TIMEOUT)) as writing,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import shutil
 import sqlite3
@@ -48,7 +49,7 @@ from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.journaled.records import OPERATE, encode_operation
 from jdbcstore.stores.replicated.adopting import adopt
-from jdbcstore.stores.replicated.copying import take_copy
+from jdbcstore.stores.replicated.copying import restore, take_copy
 from jdbcstore.stores.replicated.follower import StreamFollower
 from jdbcstore.stores.replicated.store import ReplicatedStore
 from jdbcstore.stores.shared.operations import BEGIN, RecordedOperation
@@ -917,6 +918,24 @@ def test_a_copy_without_room_is_waited_for(configured: Configured, tmp_path: Pat
             members.offer(copy, tmp_path / "taken")
             with pytest.raises(StoreUnavailable, match="cannot be written to /dev/full: No space left"):
                 members.fetch(copy, Path("/dev/full"), lambda _: None)
+
+
+def test_copies_are_not_readable_by_all(configured: Configured, tmp_path: Path) -> None:
+    configuration, umask = configured("a"), os.umask(0o022)
+    try:
+        with jdbcstore.open(configuration, lock_timeout=60.0) as store:
+            assert configuration.journal is not None
+            store.queue("Q").add_message(Message("1"))
+            with closing(StreamServer(configuration.journal, create=False)) as server:
+                members, taken = Members(server), tmp_path / "taken"
+                copy = Copy("c", take_copy(tmp_path / "a.db", taken), taken.stat().st_size)
+                members.offer(copy, taken)
+                members.fetch(copy, tmp_path / "fetched", lambda _: None)
+        restore(taken, tmp_path / "fetched", tmp_path / "kept")
+    finally:
+        os.umask(umask)
+    files = ("taken", "fetched", "kept")
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in files] == [0o640] * 3
 
 
 def test_without_servers_it_says_so(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
