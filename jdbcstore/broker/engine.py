@@ -416,11 +416,8 @@ class _Branch(EngineTransaction):
         self._prepared = prepared
 
     def prepare(self) -> Future[bool]:
-        done = super().prepare()
-        # The first of its callbacks, because a notified client may commit immediately.
-        done.add_done_callback(self._keep)
-        return done
+        self._prepared.begin(self._xid)
+        return super().prepare()
 
-    def _keep(self, done: Future[bool]) -> None:
-        if not done.cancelled() and done.exception() is None and done.result():
-            self._prepared.add(self._xid, self)
+    def _preparation_ended(self, *, is_prepared: bool) -> None:
+        self._prepared.end(self._xid, self if is_prepared else None)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
-from jdbcstore import Store
-from jdbcstore.errors import TransactionError
+from jdbcstore import Store, XATransactionId
+from jdbcstore.errors import TransactionError, TransactionNotFound
+from jdbcstore.stores.shared.transaction import BufferedXATransaction
 from tests.support.broker.consuming import consume, message, quiet, running, send
 
 pytestmark = pytest.mark.backends("memory", "sqlite", "postgresql")
@@ -78,5 +80,41 @@ def test_a_consumer_that_closes_before_its_transaction_ends(store: Store, commit
                 transaction.rollback()
                 await other.got(2)
                 assert other.bodies == ["b", "a"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_branch_that_is_being_prepared_is_completed_afterwards(
+    store: Store, commits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that reconnects while the database does not answer completes it by its new connection."""
+    begun, answers = threading.Event(), threading.Event()
+    prepare = BufferedXATransaction.prepare
+
+    def late(branch: BufferedXATransaction[object]) -> bool:
+        begun.set()
+        assert answers.wait(60.0)
+        return prepare(branch)
+
+    monkeypatch.setattr(BufferedXATransaction, "prepare", late)
+    xid = XATransactionId(86, b"\x01", b"\x02")
+
+    async def main() -> None:
+        async with running(store) as engine:
+            branch = engine.begin("one", xid)
+            await branch.send(message("a", "OUT"))
+            preparing = branch.prepare()
+            assert await asyncio.to_thread(begun.wait, 60.0)
+            ending = engine.commit_prepared(xid) if commits else engine.rollback_prepared(xid)
+            await quiet()
+            assert not ending.done()
+            answers.set()
+            assert await preparing
+            await ending
+            assert await engine.prepared() == []
+            assert store.queue("OUT").message_count() == int(commits)
+            with pytest.raises(TransactionNotFound):
+                await engine.rollback_prepared(xid)
 
     asyncio.run(main())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -25,10 +27,19 @@ class PreparedTransactions:
         self._find = find
         self._own: dict[XATransactionId, EngineTransaction] = {}
         """Transactions prepared by this broker, whose deliveries are in its memory."""
+        self._preparing: dict[XATransactionId, Future[None]] = {}
+        """Transactions that are being prepared; each future completes at the end of that."""
 
-    def add(self, xid: XATransactionId, transaction: EngineTransaction) -> None:
-        """Keep a prepared transaction."""
-        self._own[xid] = transaction
+    def begin(self, xid: XATransactionId) -> None:
+        """Note that a transaction is being prepared: another connection that completes it waits until
+        :meth:`end`, because a transaction that is prepared after it was not found would stay in doubt."""
+        self._preparing[xid] = self._loop.create_future()
+
+    def end(self, xid: XATransactionId, transaction: EngineTransaction | None) -> None:
+        """Keep a prepared transaction; None if it is not prepared."""
+        if transaction is not None:
+            self._own[xid] = transaction
+        self._preparing.pop(xid).set_result(None)
 
     async def ids(self) -> list[XATransactionId]:
         """Return the ids of all prepared transactions, in order.
@@ -43,7 +54,7 @@ class PreparedTransactions:
 
         :raises TransactionNotFound: it is not prepared
         """
-        own = self._own.pop(xid, None)
+        own = await self._take(xid)
         if own is not None:
             await self._keeping(xid, own, own.commit_prepared)
             return
@@ -57,7 +68,7 @@ class PreparedTransactions:
 
         :raises TransactionNotFound: it is not prepared
         """
-        own = self._own.pop(xid, None)
+        own = await self._take(xid)
         if own is not None:
             await self._keeping(xid, own, own.rollback_prepared)
             return
@@ -65,6 +76,12 @@ class PreparedTransactions:
         await self._loop.run(partial(self._store.xa.rollback, xid))
         for target in self._targets([written for written in writes if written.acknowledged]):
             target.read_from(None)
+
+    async def _take(self, xid: XATransactionId) -> EngineTransaction | None:
+        preparing = self._preparing.get(xid)
+        if preparing is not None:
+            await asyncio.wait([preparing])
+        return self._own.pop(xid, None)
 
     async def _keeping(
         self, xid: XATransactionId, own: EngineTransaction, end: Callable[[], Awaitable[None]]

@@ -373,6 +373,8 @@ class EngineTransaction:
 
         def end(done: Future[bool]) -> None:
             failure = CancelledError() if done.cancelled() else done.exception()
+            # First: a notified client may commit immediately.
+            self._preparation_ended(is_prepared=failure is None and done.result())
             prepared.set_result(None)
             if failure is None:
                 if not promise.cancelled():
@@ -387,6 +389,9 @@ class EngineTransaction:
 
         task.add_done_callback(self._loop.guarded(end))
         return prepared
+
+    def _preparation_ended(self, *, is_prepared: bool) -> None:
+        """Note the end of :meth:`prepare`, before its future completes."""
 
     async def _prepare(self, branch: XATransaction, error: BaseException | None) -> bool:
         if error is not None:

@@ -445,12 +445,12 @@ class World:
 def _rows_left(database: Database) -> list[str]:
     try:
         rows = database.rows(
-            "SELECT CONTAINER, COUNT(*) FROM ACTIVEMQ_MSGS"
+            "SELECT CONTAINER, COUNT(*), COUNT(XID) FROM ACTIVEMQ_MSGS"
             " WHERE CONTAINER LIKE 'queue://%' GROUP BY CONTAINER"
         )
     except DBAPIError as error:
         return [f"the database does not answer: {error}"]
-    return [f"{count} of {name}" for name, count in rows]
+    return [f"{count} of {name}, {in_doubt} of them prepared" for name, count, in_doubt in rows]
 
 
 def _reading(url: str) -> JdbcStore:
