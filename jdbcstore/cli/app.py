@@ -55,6 +55,7 @@ _COMMANDS = (
     ("import", "importing", "Import the messages of a stopped ActiveMQ or Artemis"),
     ("audit", "transfer", "Compare two stores row by row and byte by byte"),
     ("archive", "archive", "Archive messages as Parquet files in FOLDER, each message once"),
+    ("export", "export", "Append new messages to a Delta table, or an Iceberg table, each message once"),
     ("restore", "archive", "Restore messages from the archive in FOLDER, exactly as they were"),
     ("replay", "replay", "Send messages from an archive or a journal again, as new messages"),
     ("journal", "journal", "Check, dump, repair and replay the files of a journal"),

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from sqlalchemy import Connection
 
 import jdbcstore
-from jdbcstore import Destination, Message, MessageId, ProducerId, XATransactionId
+from jdbcstore import Message, XATransactionId
 from jdbcstore.analytics.streaming import position
 from jdbcstore.analytics.streaming.offsets import Offset
 from jdbcstore.analytics.streaming.options import read_options
@@ -19,13 +18,12 @@ from jdbcstore.analytics.streaming.position import NOWHERE, Horizon, Position
 from jdbcstore.analytics.streaming.reading import Sight, StreamDatabase
 from jdbcstore.analytics.streaming.source import Late, StreamSlice, _pages, batch_of
 from jdbcstore.errors import BodyInJournal, ConfigurationError, StoreError
-from jdbcstore.message import openwire
 from jdbcstore.message.openwire import set_broker_sequence
 from jdbcstore.message.openwire.reference import SEQUENCE_AT, refer
+from tests.support.analytics.late import store
 from tests.support.databases import Database
 
 every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
-QUEUE = Destination.queue("ORDERS")
 XID = XATransactionId(86, b"\x01\x02", b"\x03")
 INTEGERS = frozenset({"id", "msgid_seq", "expiration"})
 NAMES = ("id", "container", "destination", "destination_type", "msgid_prod", "msgid_seq", "expiration")
@@ -74,21 +72,6 @@ def reader(database: Database) -> Iterator[Reader]:
     reader = Reader(database.url)
     yield reader
     reader.database.close()
-
-
-def store(connection: Connection, id_: int) -> None:
-    """As a broker does on one of its connections."""
-    producer = ProducerId("ID:late-1", 1, 1)
-    message = Message(str(id_), destination=QUEUE, message_id=MessageId(producer, id_), timestamp_ms=1)
-    connection.exec_driver_sql(
-        "INSERT INTO ACTIVEMQ_MSGS (ID, CONTAINER, MSGID_PROD, MSGID_SEQ, EXPIRATION, MSG, PRIORITY)"
-        f" VALUES ({id_}, '{QUEUE}', '{producer}', {id_}, 0, {literal(connection, message)}, 0)"
-    )
-
-
-def literal(connection: Connection, message: Message) -> str:
-    digits = openwire.encode(message).hex()
-    return f"decode('{digits}', 'hex')" if connection.dialect.name == "postgresql" else f"X'{digits}'"
 
 
 def test_an_id_is_settled_after_every_transaction_that_had_begun() -> None:

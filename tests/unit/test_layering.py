@@ -73,6 +73,8 @@ OUTSIDE = {
     "py4j": {"analytics"},
     "pyarrow": {"analytics", "tools.archive", "tools.journal_views", "cli"},
     "duckdb": {"analytics"},
+    "deltalake": {"analytics"},
+    "pyiceberg": {"analytics"},
     "numpy": {"analytics"},
     "jinja2": {"analytics", "broker.console"},
     "plotly": {"analytics"},

@@ -17,6 +17,7 @@ from jdbcstore.database.engine import Database
 from jdbcstore.errors import CorruptMessage, StoreUnavailable
 from jdbcstore.message.openwire import is_reference
 from jdbcstore.message.openwire.reference import body_in_journal
+from jdbcstore.stores.jdbc.xa.column import ADDED, decode_flag
 
 T = TypeVar("T")
 
@@ -177,10 +178,14 @@ class StreamDatabase:
 
     def bounds(self, start: int, end: int, partitions: int, least: int) -> list[tuple[int, int]]:
         """Return the ranges that divide a batch into equal parts of at least ``least`` rows."""
-        [count] = self._ids(count_ids(self._database.tables, *self._between(start, end)))
+        count = self.count(start, end)
         parts = max(1, min(partitions, count // least))
         cuts = [id_ for part in range(1, parts) for id_ in self._nth_id(start, end, count * part // parts)]
         return list(zip([start, *cuts], [*cuts, end], strict=True))
+
+    def count(self, start: int, end: int) -> int:
+        """Return the number of messages after ``start``, up to ``end``."""
+        return self._ids(count_ids(self._database.tables, *self._between(start, end)))[0]
 
     def _nth_id(self, start: int, end: int, place: int) -> list[int]:
         return self._ids(nth_id(self._database.tables, place, *self._between(start, end)))
@@ -213,6 +218,18 @@ class StreamDatabase:
         if page := self._rows(select(*columns).where(*conditions).order_by(columns[0])):
             _refuse_references(page)
             yield page
+
+
+def committed(page: Sequence[Any]) -> Iterator[Any]:
+    """Yield the rows of committed messages.
+
+    A message whose acknowledgement is prepared is one: a rollback leaves it where it is. A message whose add
+    is prepared is not: it gets a new ID when its transaction commits.
+    """
+    for row in page:
+        flag = None if row.xid is None else decode_flag(row.xid)
+        if flag is None or flag.tag != ADDED:
+            yield row
 
 
 def _refuse_references(page: Sequence[Any]) -> None:

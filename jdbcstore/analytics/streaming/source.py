@@ -22,10 +22,9 @@ from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS
 from jdbcstore.analytics.streaming.offsets import Gaps, Offset
 from jdbcstore.analytics.streaming.options import EARLIEST, LATEST, StreamOptions
 from jdbcstore.analytics.streaming.position import NOWHERE, Position
-from jdbcstore.analytics.streaming.reading import StreamDatabase
+from jdbcstore.analytics.streaming.reading import StreamDatabase, committed
 from jdbcstore.errors import IN_JOURNAL
 from jdbcstore.message.destination import DestinationKind
-from jdbcstore.stores.jdbc.xa.column import ADDED, decode_flag
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -48,11 +47,8 @@ def schema(*, decoded: bool) -> str:
 
 
 def batch_of(page: Sequence[Any], columns: pa.Schema, *, decoded: bool) -> pa.RecordBatch:
-    """Return the committed messages of a page as a record batch.
-
-    A message whose acknowledgement is prepared is included: a rollback leaves it where it is. A message whose
-    add is prepared is not: it gets a new ID when its transaction commits."""
-    rows = [row for row in page if row.xid is None or not _is_added(row.xid)]
+    """Return the committed messages of a page as a record batch."""
+    rows = [*committed(page)]
     blobs = pa.array([row.msg for row in rows], pa.binary())
     containers = [row.container for row in rows]
     values: list[Any] = [
@@ -69,11 +65,6 @@ def batch_of(page: Sequence[Any], columns: pa.Schema, *, decoded: bool) -> pa.Re
         for value, column in zip(values, columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=columns)
-
-
-def _is_added(xid: str) -> bool:
-    flag = decode_flag(xid)
-    return flag is not None and flag.tag == ADDED
 
 
 def _kind(container: str) -> str | None:
