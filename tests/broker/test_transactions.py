@@ -10,7 +10,7 @@ import pytest
 from jdbcstore import Store, XATransactionId
 from jdbcstore.errors import TransactionError, TransactionNotFound
 from jdbcstore.stores.shared.transaction import BufferedXATransaction
-from tests.support.broker.consuming import consume, message, quiet, running, send
+from tests.support.broker.consuming import PATIENCE, consume, message, quiet, running, send
 
 pytestmark = pytest.mark.backends("memory", "sqlite", "postgresql")
 
@@ -116,5 +116,25 @@ def test_a_branch_that_is_being_prepared_is_completed_afterwards(
             assert store.queue("OUT").message_count() == int(commits)
             with pytest.raises(TransactionNotFound):
                 await engine.rollback_prepared(xid)
+
+    asyncio.run(main())
+
+
+def test_of_two_branches_of_one_id_one_is_prepared(store: Store) -> None:
+    """A client that reconnects while the database does not answer sends its branch again."""
+    xid = XATransactionId(86, b"\x01", b"\x02")
+
+    async def main() -> None:
+        async with running(store) as engine:
+            branches = [engine.begin(connection, xid) for connection in ("one", "two")]
+            for branch in branches:
+                await branch.send(message("a", "OUT"))
+            preparing = [branch.prepare() for branch in branches]
+            ending = engine.commit_prepared(xid)
+            async with asyncio.timeout(PATIENCE):
+                outcomes = await asyncio.gather(*preparing, return_exceptions=True)
+                await ending
+            assert sorted(map(type, outcomes), key=str) == [bool, TransactionError]
+            assert store.queue("OUT").message_count() == 1
 
     asyncio.run(main())

@@ -27,19 +27,23 @@ class PreparedTransactions:
         self._find = find
         self._own: dict[XATransactionId, EngineTransaction] = {}
         """Transactions prepared by this broker, whose deliveries are in its memory."""
-        self._preparing: dict[XATransactionId, Future[None]] = {}
-        """Transactions that are being prepared; each future completes at the end of that."""
+        self._preparing: dict[XATransactionId, list[Future[None]]] = {}
+        """Transactions that are being prepared: a future for each, which completes at the end of that. A
+        client that connects again may send the same one again."""
 
     def begin(self, xid: XATransactionId) -> None:
         """Note that a transaction is being prepared: another connection that completes it waits until
         :meth:`end`, because a transaction that is prepared after it was not found would stay in doubt."""
-        self._preparing[xid] = self._loop.create_future()
+        self._preparing.setdefault(xid, []).append(self._loop.create_future())
 
     def end(self, xid: XATransactionId, transaction: EngineTransaction | None) -> None:
         """Keep a prepared transaction; None if it is not prepared."""
         if transaction is not None:
             self._own[xid] = transaction
-        self._preparing.pop(xid).set_result(None)
+        preparing = self._preparing[xid]
+        preparing.pop().set_result(None)
+        if not preparing:
+            del self._preparing[xid]
 
     async def ids(self) -> list[XATransactionId]:
         """Return the ids of all prepared transactions, in order.
@@ -78,9 +82,8 @@ class PreparedTransactions:
             target.read_from(None)
 
     async def _take(self, xid: XATransactionId) -> EngineTransaction | None:
-        preparing = self._preparing.get(xid)
-        if preparing is not None:
-            await asyncio.wait([preparing])
+        while preparing := self._preparing.get(xid):
+            await asyncio.wait([*preparing])
         return self._own.pop(xid, None)
 
     async def _keeping(
