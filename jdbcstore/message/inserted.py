@@ -17,6 +17,7 @@ CAUSE = "dlqDeliveryFailureCause"
 DEAD_LETTERS = Destination.queue("ActiveMQ.DLQ")
 """The queue of messages that cannot be delivered, where no other one is configured."""
 _LONGEST_REASON = 1000
+_LONGEST_DELAY_MS = 1 << 62
 _BODY_TYPES = (BodyType.TEXT, BodyType.BYTES, BodyType.MAP)
 
 
@@ -56,6 +57,9 @@ class InsertedMessage(NamedTuple):
         """
         destination = _destination(self.destination)
         body, body_type = self._body()
+        # SQLite keeps any value, and the time of the delay's end has to fit its column.
+        if not isinstance(self.delay_ms, int | None) or (self.delay_ms or 0) > _LONGEST_DELAY_MS:
+            raise InvalidMessage(f"DELAY is {self.delay_ms!r}; insert milliseconds")
         return Message(
             body,
             body_type=body_type,

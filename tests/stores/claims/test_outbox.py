@@ -99,11 +99,12 @@ def test_bad_rows_become_dead_letters_and_do_not_stop_others(
     for destination in bad:
         database.execute(insert(destination, destination))
     database.execute(insert("{", body_type="map"))
+    database.execute(insert("late", delay=str((1 << 63) - 1)))
     database.execute(insert("good"))
     move_all(mover)
     assert taken(claims.queue("ORDERS"), 1) == ["good"]
     letters = claims.queue("ActiveMQ.DLQ").claim(100)
-    assert [letter.message.body for letter in letters] == [*bad, "{"]
+    assert [letter.message.body for letter in letters] == [*bad, "{", "late"]
     assert all(letter.message.properties[CAUSE] for letter in letters)
     assert database.rows("SELECT * FROM JDBCSTORE_OUTBOX") == []
 

@@ -78,6 +78,7 @@ def test_bodies(columns: dict[str, Any], kind: BodyType, body: object) -> None:
         ({"properties": "[" * 100_000}, "PROPERTIES is not JSON"),
         ({"properties": f'{{"big": {1 << 70}}}'}, "beyond a Java long"),
         ({"priority": 11}, "priority"),
+        ({"delay_ms": "soon"}, "DELAY is 'soon'; insert milliseconds"),
         ({"destination": "temp-queue://ID:1"}, "temporary"),
         ({"destination": "amqp://ORDERS"}, "amqp"),
         ({"destination": " "}, "name"),
