@@ -168,5 +168,6 @@ class OutboxSender:
             self._reasons[row.row_id] = reason
             return rows[: place + 1]
         log.error("the outbox row %d stays there, with an error: %s", row.row_id, reason)
+        del self._reasons[row.row_id]  # the row may be corrected
         await self._loop.run(partial(self._outbox.refuse, row, f"{reason}; {before}"))
         return rows[:place]

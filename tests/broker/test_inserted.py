@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,10 +14,11 @@ import jdbcstore
 from jdbcstore import Destination, JdbcStore, StoreConfig, load_config
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.queues.queue import Queue
-from jdbcstore.errors import ConfigurationError, MessageTooLarge, StoreUnavailable
-from jdbcstore.message.inserted import CAUSE
+from jdbcstore.errors import ConfigurationError, InvalidMessage, MessageTooLarge, StoreUnavailable
+from jdbcstore.message.inserted import CAUSE, InsertedMessage
+from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.outbox import JdbcOutbox
-from tests.support.broker.consuming import consume, running
+from tests.support.broker.consuming import PATIENCE, consume, running
 from tests.support.claims.callers import opened
 from tests.support.databases import Database
 
@@ -156,6 +159,52 @@ def test_rows_that_cannot_be_sent_stay_with_an_error(
 
     monkeypatch.setattr(Queue, "stage", small)
     asyncio.run(main())
+
+
+def test_a_corrected_row_is_sent(
+    store: JdbcStore, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused, refuse = threading.Event(), JdbcOutbox.refuse
+
+    def noted(outbox: JdbcOutbox, row: InsertedMessage, reason: str) -> None:
+        refuse(outbox, row, reason)
+        refused.set()
+
+    def unsendable(_: InsertedMessage, reason: str) -> Message:
+        raise InvalidMessage(reason)
+
+    monkeypatch.setattr(JdbcOutbox, "refuse", noted)
+    monkeypatch.setattr(InsertedMessage, "dead_letter", unsendable)
+
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await consume(engine, "Q")
+            await execute(database, insert("corrected", priority="99"))
+            assert await asyncio.to_thread(refused.wait, PATIENCE)
+            await execute(
+                database,
+                "UPDATE JDBCSTORE_OUTBOX SET PRIORITY = 9, ERROR = NULL",
+                insert("after", priority="0"),
+            )
+            await consumer.got(1)
+            assert consumer.bodies[0] == "corrected"
+
+    asyncio.run(main())
+
+
+@pytest.mark.backends("postgresql")
+def test_a_stopped_broker_leaves_no_file_open(store: JdbcStore, database: Database) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await consume(engine, "Q")
+            await execute(database, insert("a"))
+            await consumer.got(1)
+            await consumer.drain(1)
+
+    asyncio.run(main())
+    before = len(os.listdir("/proc/self/fd"))
+    asyncio.run(main())
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_it_goes_on_when_the_database_answers_again(

@@ -133,7 +133,7 @@ class JdbcOutbox:
         session.prepare_outbox()
         self._session, self._writer, self._begin = session, writer, begin
         self._table = OutboxTable(session)
-        self._wakeups: Wakeups | None = None
+        self._watching: tuple[Wakeups, WakeupPipe] | None = None
 
     def read(self, most: int) -> list[InsertedMessage]:
         rows = self._table.read(self._session.fetch, most)
@@ -158,13 +158,16 @@ class JdbcOutbox:
     def watch(self) -> WakeupPipe | None:
         if not self._session.adapter.outbox_trigger:
             return None
-        self._wakeups = Wakeups(self._session)
-        return self._wakeups.watch(lambda: (OUTBOX,))
+        wakeups = Wakeups(self._session)
+        pipe = wakeups.watch(lambda: (OUTBOX,))
+        self._watching = wakeups, pipe
+        return pipe
 
     def unwatch(self) -> None:
-        if self._wakeups is not None:
-            self._wakeups.close()
-            self._wakeups = None
+        if self._watching is not None:
+            (wakeups, pipe), self._watching = self._watching, None
+            wakeups.unwatch(pipe)
+            wakeups.close()
 
     def clean(self) -> None:
         """Forget old send ids.
