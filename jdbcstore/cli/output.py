@@ -137,6 +137,8 @@ def local_time(time_ms: int | None) -> str:
         return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):  # beyond year 9999
         return f"{time_ms} ms"
+    except TypeError:  # a text in a column of SQLite
+        return str(time_ms)
 
 
 def duration(seconds: float | None) -> str:

@@ -32,6 +32,8 @@ def test_it_is_created_shown_and_dropped(invoke: Invoke, local_url: str) -> None
     refused = json.loads(invoke("outbox", "list", "--json").out)
     assert (refused["row_id"], refused["destination"], refused["error"]) == (2, "B", "too large")
     assert "too large" in invoke("outbox", "list").out
+    execute(local_url, "UPDATE JDBCSTORE_OUTBOX SET CREATED = 'today' WHERE ID = 2")
+    assert "today" in invoke("outbox", "list").out
 
     assert "has 2 messages" in invoke("outbox", "drop").err
     assert invoke("outbox", "drop", "--force").out == "dropped JDBCSTORE_OUTBOX with 2 messages\n"
