@@ -50,6 +50,8 @@ class OutboxSender:
         self._changed = Event()
         self._signal: WakeupSignal | None = None
         self._task: Task[None] | None = None
+        self._problem = ""
+        """The last error, which is logged once."""
         self._reasons: dict[int, str] = {}
         """The errors of rows that become dead letters, until they are moved."""
 
@@ -99,8 +101,11 @@ class OutboxSender:
             if rows:
                 await self._move(rows)
         except StoreError as error:
-            log.warning("inserted messages stay in the outbox for now: %s", error)
+            if self._problem != str(error):
+                self._problem = str(error)
+                log.warning("inserted messages stay in the outbox for now: %s", error)
             return False
+        self._problem = ""
         return bool(rows)
 
     async def _move(self, rows: Sequence[InsertedMessage]) -> None:

@@ -137,7 +137,7 @@ def local_time(time_ms: int | None) -> str:
         return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):  # beyond year 9999
         return f"{time_ms} ms"
-    except TypeError:  # a text in a column of SQLite
+    except TypeError:  # SQLite keeps any value
         return str(time_ms)
 
 

@@ -14,7 +14,13 @@ import jdbcstore
 from jdbcstore import Destination, JdbcStore, StoreConfig, load_config
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.queues.queue import Queue
-from jdbcstore.errors import ConfigurationError, InvalidMessage, MessageTooLarge, StoreUnavailable
+from jdbcstore.errors import (
+    ConfigurationError,
+    InvalidMessage,
+    MessageTooLarge,
+    StorageFull,
+    StoreUnavailable,
+)
 from jdbcstore.message.inserted import CAUSE, InsertedMessage
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.outbox import JdbcOutbox
@@ -205,6 +211,32 @@ def test_a_stopped_broker_leaves_no_file_open(store: JdbcStore, database: Databa
     before = len(os.listdir("/proc/self/fd"))
     asyncio.run(main())
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_they_wait_while_the_disk_is_full(
+    store: JdbcStore, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempts, read = threading.Semaphore(0), JdbcOutbox.read
+
+    def noted(outbox: JdbcOutbox, most: int) -> Any:
+        rows = read(outbox, most)
+        if rows:
+            attempts.release()
+        return rows
+
+    monkeypatch.setattr(JdbcOutbox, "read", noted)
+
+    async def main() -> None:
+        async with running(store) as engine:
+            engine.outbox.room.filled(StorageFull("full"))
+            await execute(database, insert("a"))
+            for _ in range(3):
+                assert await asyncio.to_thread(attempts.acquire, timeout=PATIENCE)
+            assert engine.outbox.room.refused == 0
+            assert rest(database) == ["a"]
+
+    asyncio.run(main())
+    assert caplog.text.count("stay in the outbox for now: full") == 1
 
 
 def test_it_goes_on_when_the_database_answers_again(

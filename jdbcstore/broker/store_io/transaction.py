@@ -255,7 +255,8 @@ class EngineTransaction:
                 self._sent += 1
                 self._increase(size_of(message))
             targets = self._route(message)
-            refusal = self._transactions.outbox.room.refuse(1) if message.persistent else None
+            counted = 0 if self._moves else 1  # a message of the store's outbox stays there
+            refusal = self._transactions.outbox.room.refuse(counted) if message.persistent else None
             if refusal is not None:
                 raise refusal
             for target, routed in targets:
