@@ -93,7 +93,7 @@ class DestinationDeletion:
                 if not steps.is_whole:
                     break
                 async with asyncio.timeout(_PATIENCE):
-                    await queue.settled()
+                    await queue.until_idle()
                 if await destinations.forget_drained(queue) or queue.has_consumers:
                     break
             left = await destinations.count(queue) if destinations.is_current(queue) else 0

@@ -219,12 +219,12 @@ class Engine:
         if self.scheduler is not None:
             await self.scheduler.stop()
         await self.destinations.stop()
-        await self.settled()
+        await self.until_idle()
         self.store.use_loop(None)
         self.destinations.close()
         self.loop.close()
 
-    async def settled(self) -> None:
+    async def until_idle(self) -> None:
         """Wait until no write to the store is pending."""
         loop, outbox = self.loop, self.outbox
         while not (loop.is_idle and not loop.reading and outbox.is_empty and outbox.line.is_idle):

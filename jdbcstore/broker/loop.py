@@ -157,7 +157,7 @@ class BrokerLoop:
 
         def finish(done: Future[list[BaseException | None]]) -> None:
             errors = [error for error in done.result() if isinstance(error, BaseException)]
-            settle(result, errors[0] if errors else None)
+            complete(result, errors[0] if errors else None)
 
         together.add_done_callback(finish)
         return result
@@ -174,7 +174,7 @@ class BrokerLoop:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def settle(promise: Unsettled[None], error: BaseException | None) -> None:
+def complete(promise: Unsettled[None], error: BaseException | None) -> None:
     """Complete or fail a future, unless its owner has cancelled it."""
     if promise.done():
         return

@@ -112,7 +112,7 @@ class StoreFuture(Future[T]):
         if not self.done():
             loop_calls = _of(asyncio.get_running_loop())
             waiter: asyncio.Future[None] = loop_calls.loop.create_future()
-            self.call_when_done(loop_calls, partial(_settle, waiter))
+            self.call_when_done(loop_calls, partial(_wake, waiter))
             try:
                 yield from waiter
             except asyncio.CancelledError:
@@ -152,7 +152,7 @@ def _of(loop: AbstractEventLoop) -> LoopCalls:
     return loop_calls
 
 
-def _settle(waiter: asyncio.Future[None], _done: object) -> None:
+def _wake(waiter: asyncio.Future[None], _done: object) -> None:
     if not waiter.done():
         waiter.set_result(None)
 

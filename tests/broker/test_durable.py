@@ -309,7 +309,7 @@ def test_what_the_selector_does_not_want_is_acknowledged_for_it(store: Store) ->
             await send(engine, topic("z", priority=9))
             await again.got(11)
             await again.acknowledge(*again.deliveries)
-            await engine.settled()
+            await engine.until_idle()
             assert pending(store) == 0
             assert engine.resources.memory.used == 0
 
@@ -519,7 +519,7 @@ def test_what_has_expired_is_a_dead_letter_and_acknowledged_for_it(open_store: O
             dead = await consume(engine, "ActiveMQ.DLQ")
             await dead.got(2)
             assert dead.bodies == ["a", "c"]
-            await engine.settled()
+            await engine.until_idle()
             assert pending(store) == 1
 
     asyncio.run(main())

@@ -128,7 +128,7 @@ class Run:
         await consumer.subscription.reject(self.some(consumer)[:3])
 
     async def settle(self) -> None:
-        await self.engine.settled()
+        await self.engine.until_idle()
         await quiet()
 
     async def drain(self) -> None:

@@ -144,7 +144,7 @@ def test_the_producers_of_a_topic_wait_for_subscribers_in_memory(
                 sends.append(engine.send(message(str(n), "topic://T", persistent=persistent), "test"))
                 # The subscription has read its first page then; until it has, nothing it holds is in memory.
                 await consumer.got(1)
-                await engine.settled()
+                await engine.until_idle()
             done = [future for future in sends if future.done()]
             assert 5 < len(done) < 50
             await consumer.drain(100)

@@ -13,7 +13,7 @@ from functools import partial
 
 from jdbcstore.abc import MessageReference, MessageStore
 from jdbcstore.broker.entry import Entry, PendingWrite
-from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.broker.loop import BrokerLoop, complete
 from jdbcstore.broker.queues.dispatcher import Dispatcher
 from jdbcstore.broker.queues.pending import PendingMessages
 from jdbcstore.broker.store_io.outbox import StoreLine
@@ -74,4 +74,4 @@ class ConcurrentSends:
         if isinstance(error, OutcomeUnknown):
             self._resync()
         writing.done.set_result(None)
-        settle(promise, None if isinstance(error, CancelledError) else error)
+        complete(promise, None if isinstance(error, CancelledError) else error)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.entry import Entry, EntrySource
-from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.broker.loop import BrokerLoop, complete
 from jdbcstore.broker.store_io.outbox import Outbox
 from jdbcstore.broker.store_io.transaction import SendTarget
 from jdbcstore.errors import OutcomeUnknown, StoreError
@@ -64,14 +64,14 @@ class Moves:
         def end(references: list[MessageReference], error: BaseException | None) -> None:
             if error is None:
                 _arrive(source, moved, staged, references)
-                settle(promise, None)
+                complete(promise, None)
                 return
             log.warning("%s: %s could not be moved: %s", source.destination, what, error)
             if isinstance(error, OutcomeUnknown):
                 for target, _, _ in staged:
                     target.resync()
             source.retain(moved)
-            settle(promise, error)
+            complete(promise, error)
 
         self._outbox.line.submit(written.commit_async, sum(entry.size for entry in moved), end)
         return promise

@@ -20,7 +20,7 @@ from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor, StoredRows
 from jdbcstore.broker.entry import Entry
-from jdbcstore.broker.loop import Promise, settle
+from jdbcstore.broker.loop import Promise, complete
 from jdbcstore.broker.memory import Account, FlowControl
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.concurrent import ConcurrentSends
@@ -289,7 +289,7 @@ class Queue:
             self._outbox.add(PendingSend(blocked.message, self, blocked.connection_id, blocked.promise))
         while (blocked := self._transient_flow.take()) is not None:
             self.arrive(blocked.message, None, blocked.connection_id)
-            settle(blocked.promise, None)
+            complete(blocked.promise, None)
 
     # Consuming
 
@@ -322,7 +322,7 @@ class Queue:
         self._settling.append(callback)
         self._wake()
 
-    async def settled(self) -> None:
+    async def until_idle(self) -> None:
         """Wait until no page of the queue is being read."""
         settled: Future[None] = self._loop.create_future()
         self.when_settled(partial(settled.set_result, None))

@@ -13,7 +13,7 @@ from typing import Any
 from jdbcstore.abc import MessageStore
 from jdbcstore.broker.cursors.store import StoredRows
 from jdbcstore.broker.entry import Entry, EntrySource, Wanted
-from jdbcstore.broker.loop import pass_on, settle, unheard
+from jdbcstore.broker.loop import complete, pass_on, unheard
 from jdbcstore.broker.memory import Account
 from jdbcstore.broker.queues.dead_letters import DeadLetters, is_dead_letter_queue
 from jdbcstore.config.policy import DeadLetterStrategy, RedeliveryPolicy, SharedDeadLetterStrategy
@@ -178,7 +178,7 @@ class Rejections:
                 log.error("a message cannot be read, and stays in its queue: %s", error)
             else:
                 self._source.retain(entries)
-            settle(promise, error)
+            complete(promise, error)
             return
         gone: list[Entry] = []
         for entry, message in zip(unloaded, reading.result(), strict=True):

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 
 from jdbcstore.abc import MessageReference, MessageStore, Transaction
 from jdbcstore.broker.entry import size_of
-from jdbcstore.broker.loop import BrokerLoop, Promise, settle
+from jdbcstore.broker.loop import BrokerLoop, Promise, complete
 from jdbcstore.broker.scheduler.timing import is_scheduled, is_sent, new_job, next_jobs
 from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import SendTarget
@@ -285,7 +285,7 @@ class Scheduler:
             elif isinstance(error, OutcomeUnknown):
                 for target, _, _ in staged:
                     target.resync()
-            settle(done, error)
+            complete(done, error)
 
         size = sum(size_of(message) for _, message, _ in staged)
         outbox.commit(self._loop.done(), lambda: outbox.line.submit(written.commit_async, size, end))

@@ -17,7 +17,7 @@ from jdbcstore.abc import MessageReference, Outcome, Store
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.store import InFlight
 from jdbcstore.broker.entry import Entry, size_of
-from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.broker.loop import BrokerLoop, complete
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.store_io.room import StorageRoom
 from jdbcstore.errors import OutcomeUnknown, StorageFull, StoreError
@@ -202,7 +202,7 @@ class Outbox:
     def written(self) -> Future[None]:
         """Return a future that completes when every earlier send and commit is written, or has failed."""
         done: Future[None] = self._loop.create_future()
-        self._submit_in_turn(self._loop.done(), lambda: self.line.when_written(partial(settle, done, None)))
+        self._submit_in_turn(self._loop.done(), lambda: self.line.when_written(partial(complete, done, None)))
         return done
 
     def turn(self) -> None:
@@ -238,7 +238,7 @@ class Outbox:
         if self.room.refusal is not None:
             refusal = self.room.refuse(len(batch))
             for send in batch:
-                settle(send.promise, refusal)
+                complete(send.promise, refusal)
             return
         self.line.submit(partial(self.store.add_each_async, messages), size, partial(self._written, batch))
 
@@ -255,7 +255,7 @@ class Outbox:
                     send.receiver.resync()
                 elif isinstance(outcome, StorageFull):
                     self.room.filled(outcome)
-                settle(send.promise, outcome)
+                complete(send.promise, outcome)
 
 
 class Acknowledgements:
@@ -320,7 +320,7 @@ class Acknowledgements:
                 self._memory.hold(entry)
             self._give_back(entries)
         if promise is not None:
-            settle(promise, error)
+            complete(promise, error)
 
     def committed(self, entries: Sequence[Entry]) -> None:
         """Count acknowledgements that a transaction has committed, and forget their entries."""

@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn, Protocol, cast
 from jdbcstore.abc import MessageReference, Store, Transaction, XATransaction
 from jdbcstore.broker.api import Delivery, Subscription
 from jdbcstore.broker.entry import ENTRY_SIZE, Entry, EntrySource, report_consumed, size_of
-from jdbcstore.broker.loop import BrokerLoop, Promise, pass_on, settle
+from jdbcstore.broker.loop import BrokerLoop, Promise, complete, pass_on
 from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.store_io.outbox import Outbox, Receiver
 from jdbcstore.broker.subscription import BaseSubscription, by_source
@@ -333,7 +333,7 @@ class EngineTransaction:
         self._transactions.outbox.commit_ended()
         if error is None:
             self._decrease()
-            settle(promise, None)  # the producer first: it may also be the consumer
+            complete(promise, None)  # the producer first: it may also be the consumer
             self._committed(references)
         else:
             self._fail(promise, error)
@@ -354,7 +354,7 @@ class EngineTransaction:
                 if is_stored:
                     target.resync()
         self._return_deliveries()
-        settle(promise, error)
+        complete(promise, error)
 
     # Two phases: the following methods are only for branches.
 

@@ -12,7 +12,7 @@ from math import inf
 from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import MessageEventKind
 from jdbcstore.broker.entry import SharedMessage
-from jdbcstore.broker.loop import Promise, settle
+from jdbcstore.broker.loop import Promise, complete
 from jdbcstore.broker.memory import FlowControl
 from jdbcstore.broker.notices import name_of
 from jdbcstore.broker.queues.expiry import ExpirySweep
@@ -209,7 +209,7 @@ class Topic(StoredTopic):
         while self._behind and self._behind[0][0] <= self._completed:
             _, message, promise = self._behind.popleft()
             if not promise.done():
-                settle(promise, None)
+                complete(promise, None)
                 self.arrive(message, None, "")
 
     def before(self, connection_id: str) -> list[Future[None]]:
@@ -217,7 +217,7 @@ class Topic(StoredTopic):
         waits = [] if passed is None else [passed]
         if self._write_rows is not None:
             waits.append(self._loop.create_future())
-            self.when_ready(partial(settle, waits[-1]))
+            self.when_ready(partial(complete, waits[-1]))
         return waits
 
     def stage(self, transaction: Transaction, message: Message) -> bool:

@@ -232,7 +232,7 @@ class Replies:
         :param fatal: whether its failure ends the connection
         """
         if done.done():
-            self._settle(done, answer, receipt, fatal)
+            self._answer_end(done, answer, receipt, fatal)
             return
         finish = partial(self._done, Reply(self, answer, receipt, size, stored), fatal)
         if isinstance(done, Promise):
@@ -265,7 +265,7 @@ class Replies:
     def _done(self, reply: Reply, fatal: bool, done: Future[None]) -> None:
         if done.cancelled() or done.exception() is not None:
             reply.end()
-            self._settle(done, None, reply.receipt, fatal)
+            self._answer_end(done, None, reply.receipt, fatal)
         else:
             reply.set_result(None)
 
@@ -279,7 +279,7 @@ class Replies:
             self.full = False
             self._resume()
 
-    def _settle(
+    def _answer_end(
         self,
         done: Future[None],
         answer: bytes | None,

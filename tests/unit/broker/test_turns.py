@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.broker.loop import Promise, settle
+from jdbcstore.broker.loop import Promise, complete
 from jdbcstore.broker.turns import at_end_of
 from tests.support.loops import CountingLoop
 
@@ -141,8 +141,8 @@ async def _tell(promise: Promise, end: Callable[[Promise], object]) -> bool:
 @pytest.mark.parametrize(
     ("end", "at_once"),
     [
-        (lambda promise: settle(promise, None), True),
-        (lambda promise: settle(promise, ValueError("no")), False),
+        (lambda promise: complete(promise, None), True),
+        (lambda promise: complete(promise, ValueError("no")), False),
         (lambda promise: promise.cancel(), False),
     ],
     ids=["success", "failure", "cancelled"],
@@ -161,7 +161,7 @@ def test_a_promise_that_was_kept_before_tells_soon() -> None:
     async def main() -> None:
         promise = Promise(loop=here())
         told: list[object] = []
-        settle(promise, None)
+        complete(promise, None)
         promise.call_at_once(told.append)
         assert not told
         await asyncio.sleep(0)

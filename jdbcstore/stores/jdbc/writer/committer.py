@@ -348,14 +348,14 @@ class _Attempts:
                 if self._doubt is None:
                     return attempt(work)
             except LockLost as error:
-                return self._settle(error, find, work)
+                return self._resolve_doubt(error, find, work)
             except Exception as error:
                 self._recover(error, leaves_proof=find is not None and _leaves_proof(work))
             else:
                 cause = self._doubt.__cause__ or self._doubt
                 raise self._session.translate(cause) if self._are_ended else self._doubt from cause
 
-    def _settle(self, error: LockLost, find: Callable[[W], T | None] | None, work: W) -> T:
+    def _resolve_doubt(self, error: LockLost, find: Callable[[W], T | None] | None, work: W) -> T:
         """Return the result of an attempt in doubt, or raise; another master has begun.
 
         Nothing more can be committed here, so the outcome is now certain.
