@@ -98,7 +98,7 @@ def test_a_page_says_that_its_broker_does_not_answer(url: str, browser: Browser)
             walk.open(path)
             title = str(walk.value("document.title"))
             assert title.endswith(f" · {address}")
-            assert re.search(r"master.*as of \d\d:\d\d:\d\d UTC", str(walk.value(state)), re.DOTALL)
+            assert re.search(r"serving.*as of \d\d:\d\d:\d\d UTC", str(walk.value(state)), re.DOTALL)
             focused = walk.value("document.activeElement.textContent")
             assert is_live or focused == "Cancel"
             assert "production" in str(walk.value("document.querySelector('header').innerText"))

@@ -62,7 +62,7 @@ def test_every_page_opens_and_keeps_to_itself(console: ConsoleClient) -> None:
         assert page.headers["Cache-Control"] == "no-store"
         assert all(script.startswith("/console/static/console.js?") for script in page.scripts)
         assert f" · {console.api.address}" in page.text
-        assert "tasting master as of " in page.text
+        assert "tasting serving as of " in page.text
         assert "/mq.db" in page.text
         for tag, given in page.elements:
             if tag in ("link", "img", "script"):
@@ -673,9 +673,9 @@ def test_a_slave_is_no_alarm_and_names_the_master(tmp_path: Path) -> None:
             page = ConsoleClient(addresses[1]).get()
             other = ConsoleClient(addresses[1]).ask("GET", "/console/queues")
     assert (other.status, master_console in other.links) == (503, True)
-    assert "This broker is a slave" in other.text
+    assert "waiting for another broker" in other.text
     assert not any("alarms" in given.get("class", "") for _, given in page.elements)
-    assert "This broker is a slave" in page.text
+    assert "waiting for another broker" in page.text
     assert master_console in page.links
     assert not any("bad" in given.get("class", "").split() for _, given in page.elements)
     assert page.headers["Server"] == "jdbcstore"

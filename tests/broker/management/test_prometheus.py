@@ -291,7 +291,7 @@ CASES: dict[str, tuple[str, str, dict[str, str], tuple[tuple[dict[str, str], str
         {'jdbcstore_broker_condition_info{instance="one",job="mq",state="read-only",reason="full"}': "1x30"},
         (
             (
-                {**CRITICAL, "instance": "one", "state": "read-only", "reason": "full"},
+                {**CRITICAL, "instance": "one", "job": "mq", "state": "read-only", "reason": "full"},
                 "one rejects messages: full",
             ),
         ),
