@@ -751,9 +751,10 @@ class WakeupSignal(Protocol):
 class InsertedMessages(Protocol):
     """The messages that SQL statements have inserted into JDBCSTORE_OUTBOX, for one mover."""
 
-    def read(self, most: int) -> Sequence[InsertedMessage]:
+    def read(self, most: int, *, after_failure: bool = False) -> Sequence[InsertedMessage]:
         """Return the first rows that are committed, in order, as many as fit into memory.
 
+        :param after_failure: wait until a commit whose outcome is unknown can no longer take effect
         :raises StoreUnavailable: the database does not answer
         """
         ...

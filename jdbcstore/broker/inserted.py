@@ -97,7 +97,8 @@ class OutboxSender:
     async def _has_moved(self) -> bool:
         """Move the first messages; return whether there may be more."""
         try:
-            rows = await self._loop.run(partial(self._outbox.read, _MOST))
+            read = partial(self._outbox.read, _MOST, after_failure=bool(self._problem))
+            rows = await self._loop.run(read)
             if rows:
                 await self._move(rows)
         except StoreError as error:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -218,8 +219,8 @@ def test_they_wait_while_the_disk_is_full(
 ) -> None:
     attempts, read = threading.Semaphore(0), JdbcOutbox.read
 
-    def noted(outbox: JdbcOutbox, most: int) -> Any:
-        rows = read(outbox, most)
+    def noted(outbox: JdbcOutbox, most: int, **options: Any) -> Any:
+        rows = read(outbox, most, **options)
         if rows:
             attempts.release()
         return rows
@@ -244,10 +245,10 @@ def test_it_goes_on_when_the_database_answers_again(
 ) -> None:
     failures, read = [StoreUnavailable("gone"), StoreUnavailable("gone")], JdbcOutbox.read
 
-    def sometimes(outbox: JdbcOutbox, most: int) -> Any:
+    def sometimes(outbox: JdbcOutbox, most: int, **options: Any) -> Any:
         if failures:
             raise failures.pop()
-        return read(outbox, most)
+        return read(outbox, most, **options)
 
     monkeypatch.setattr(JdbcOutbox, "read", sometimes)
 
@@ -289,3 +290,24 @@ def test_where_nothing_can_be_moved_it_is_refused(database: Database, section: s
     file.write_text("outbox = true\n" + sections[section])
     with pytest.raises(ConfigurationError, match="outbox moves messages in transactions of one database"):
         jdbcstore.open(load_config(file))
+
+
+def test_after_a_failure_the_writer_ends_first(store: JdbcStore, database: Database) -> None:
+    """Rows that a commit in doubt may still remove are read after it."""
+    database.execute(insert("a"))
+    outbox, lets_go, began = store.outbox, threading.Event(), threading.Event()
+    assert outbox is not None
+
+    def commit_late(_: object) -> None:
+        began.set()
+        assert lets_go.wait(PATIENCE)
+
+    with ThreadPoolExecutor(2) as pool:
+        writing = pool.submit(outbox._writer.call, commit_late)
+        assert began.wait(PATIENCE)
+        reading = pool.submit(outbox.read, 10, after_failure=True)
+        assert [row.body for row in outbox.read(10)] == ["a"]
+        assert not reading.done()
+        lets_go.set()
+        writing.result(PATIENCE)
+        assert [row.body for row in reading.result(PATIENCE)] == ["a"]

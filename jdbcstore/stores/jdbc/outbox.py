@@ -135,7 +135,10 @@ class JdbcOutbox:
         self._table = OutboxTable(session)
         self._watching: tuple[Wakeups, WakeupPipe] | None = None
 
-    def read(self, most: int) -> list[InsertedMessage]:
+    def read(self, most: int, *, after_failure: bool = False) -> list[InsertedMessage]:
+        if after_failure:
+            # A lost connection ends first: else its commit might remove the rows that are read here.
+            self._writer.call(lambda _: None)
         rows = self._table.read(self._session.fetch, most)
         first = {row.send_id: row.row_id for row in reversed(rows)}
         return [
