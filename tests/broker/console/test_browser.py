@@ -113,7 +113,7 @@ def test_a_page_says_that_its_broker_does_not_answer(url: str, browser: Browser)
             walk.value(f"{{ {answers} new Response('x', {{status: 401}}); renew() }}")
             assert "Your login has expired" in str(walk.value(banner))
             walk.value("{ window.fetch = kept; renew() }")
-            assert str(walk.value(state)).startswith("master")
+            assert str(walk.value(state)).startswith("serving")
             assert (walk.value(banner), walk.value("document.title")) == ("", title)
             if not is_live:
                 assert walk.value(state) == before  # the content is as old as it was
