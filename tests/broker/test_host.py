@@ -19,6 +19,7 @@ import jdbcstore
 from jdbcstore import Configuration, Destination, JdbcStore, Message, StoreConfig
 from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.process import store_watch
 from jdbcstore.broker.process.host import Addresses, BrokerHost
 from jdbcstore.broker.process.network import NetworkWatch
 from jdbcstore.broker.queues.queue import Queue
@@ -288,6 +289,39 @@ def test_or_makes_it_a_slave(tmp_path: Path) -> None:
         await host.ended()
 
     run(main)
+
+
+def test_a_lock_lost_because_the_database_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The lock may be lost before the check of the store has failed; the database is the reason."""
+    asked, answers, check = threading.Event(), threading.Event(), JdbcStore.check
+
+    def late(store: JdbcStore) -> None:
+        asked.set()
+        assert answers.wait(WAIT)
+        check(store)
+
+    monkeypatch.setattr(JdbcStore, "check", late)
+    monkeypatch.setattr(store_watch, "_SILENCE", 0.0)
+
+    async def main() -> None:
+        ready: asyncio.Queue[Addresses] = asyncio.Queue()
+        host = BrokerHost(configuration(tmp_path, become_slave=True), on_ready=ready.put_nowait)
+        await host.start()
+        await ready.get()
+        assert await asyncio.to_thread(asked.wait, WAIT)
+        _lose(host)
+        await ready.get()
+        answers.set()
+        await host.stop()
+        await host.ended()
+
+    caplog.set_level(logging.INFO, logger="jdbcstore.broker.condition")
+    run(main)
+    states = [record.getMessage() for record in caplog.records if record.name == "jdbcstore.broker.condition"]
+    assert "database unreachable: the database does not answer" in states[1]
+    assert "stopping" not in " ".join(states[:-1])
 
 
 class Fleeting(AbstractLocker):

@@ -14,6 +14,8 @@ from jdbcstore.util.clock import Clock
 _PERIOD = 2.0
 _LONGEST_PERIOD = 5.0
 _PATIENCE = 3.0
+_SILENCE = 1.0
+_SILENT = "the database does not answer"
 _SHARE = 20
 """A check that took long, as of many stores, is not repeated before so many times its duration."""
 
@@ -43,6 +45,11 @@ class StoreWatch:
             if self._checking is not None:
                 self._checking.cancel()
 
+    def report_silence(self) -> None:
+        """Report the store as unreachable if it has not answered the current check for a second."""
+        if self._checking is not None and self._clock.monotonic() - self._began >= _SILENCE:
+            self._conditions.become(BrokerState.UNREACHABLE, _SILENT)
+
     async def _check(self) -> float:
         """Check once; return the pause until the next check."""
         if self._checking is None:
@@ -50,7 +57,7 @@ class StoreWatch:
             self._checking = asyncio.create_task(asyncio.to_thread(self._store.check))
         await asyncio.wait({self._checking}, timeout=_PATIENCE)
         if not self._checking.done():
-            self._conditions.become(BrokerState.UNREACHABLE, "the database does not answer")
+            self._conditions.become(BrokerState.UNREACHABLE, _SILENT)
             return _PERIOD
         checking, self._checking = self._checking, None
         try:
@@ -62,4 +69,6 @@ class StoreWatch:
             return _PERIOD
         self._on_answer()
         took = self._clock.monotonic() - self._began
+        if took >= _PATIENCE:  # the answer to an outage
+            return _PERIOD
         return min(max(_PERIOD, _SHARE * took), _LONGEST_PERIOD)
