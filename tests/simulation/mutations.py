@@ -357,7 +357,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a key whose claims are not counted": Mutation("flow", _forget_held_keys),
     "a token for several claims": Mutation("flow", _forget_tokens),
     "a return that is not tried again": Mutation("kombu", _forget_unreleased),
-    "a return in doubt that is made again": Mutation("kombu", _return_again, 650),
+    "a return in doubt that is made again": Mutation("kombu", _return_again, 6350),
     "a channel that keeps what it was delivered": Mutation("kombu", _close_and_keep),
     "a redelivery count lost": Mutation("claims", _lose_count),
     "a lost answer taken for a refusal": Mutation("streamed", _believe_in_refusal),
