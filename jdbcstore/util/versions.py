@@ -34,7 +34,7 @@ def versions(own: str) -> list[tuple[str, str]]:
 
     from jdbcstore.util.core import in_use
 
-    versions_ = [
+    listed = [
         ("jdbcstore", own),
         (platform.python_implementation(), platform.python_version()),
         ("platform", f"{sys.platform} {platform.machine()} {platform.release()}"),
@@ -43,8 +43,8 @@ def versions(own: str) -> list[tuple[str, str]]:
     ]
     for name in (*_LIBRARIES, *_OPTIONAL):
         try:
-            versions_.append((name, version(name)))
+            listed.append((name, version(name)))
         except PackageNotFoundError:
             if name in _LIBRARIES:
-                versions_.append((name, "not installed"))
-    return versions_
+                listed.append((name, "not installed"))
+    return listed
