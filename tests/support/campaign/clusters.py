@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
 
 import pymysql
 from sqlalchemy import URL
@@ -28,6 +27,8 @@ _ASKED = 1.5
 """Seconds for the answer of a node to the balancer."""
 _PERIOD = 0.3
 _STARTS = 3
+_FALLS = 3
+"""Checks that a node fails before it is left: one may be late on a busy machine."""
 
 Fault = Callable[[random.Random], str]
 
@@ -323,6 +324,7 @@ class Patroni(Cluster):
         }
 
     def _kill_primary(self, _: random.Random) -> str:
+        self._cluster.wait()  # else no standby may take over
         node = self._cluster.kill_primary()
         self._cluster.wait()
         return f"now {node.name}"
@@ -414,6 +416,8 @@ class Balancer:
         self._cluster = cluster
         self._lines = lines
         self._at: list[int | None] = [None] * len(lines)
+        self._failed = dict.fromkeys(cluster.ports, _FALLS)
+        """How often in a row each node has failed its check."""
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(len(cluster.ports), thread_name_prefix="balancer")
         self._lead()
@@ -425,14 +429,15 @@ class Balancer:
             self._lead()
 
     def _lead(self) -> None:
-        ports: list[int] = [*self._cluster.ports]
-        serving: list[Any] = [*self._pool.map(self._cluster.takes_writes, ports)]
+        ports = [*self._failed]
+        for port, serves in zip(ports, self._pool.map(self._cluster.takes_writes, ports), strict=True):
+            self._failed[port] = 0 if serves else self._failed[port] + 1
         for number, line in enumerate(self._lines):
             now = self._at[number]
-            if now is not None and serving[ports.index(now)]:
+            if now is not None and self._failed[now] < _FALLS:
                 continue
             preferred = [ports[(number + step) % len(ports)] for step in range(len(ports))]
-            target = next((port for port in preferred if serving[ports.index(port)]), None)
+            target = next((port for port in preferred if not self._failed[port]), None)
             if target is not None:
                 self._at[number] = target
                 line.lead_to(target)
