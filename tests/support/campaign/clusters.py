@@ -104,6 +104,10 @@ class Galera(Cluster):
         }
 
     def _chosen(self, chance: random.Random) -> tuple[GaleraNode, list[GaleraNode]]:
+        """Return a node and the others, once all form one group: else a further fault may end it for good."""
+        for node in self._nodes:
+            node.wait()
+            node.wait_for_group(len(self._nodes))
         node = chance.choice(self._nodes)
         return node, [other for other in self._nodes if other is not node]
 
