@@ -14,6 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable as Log
+from deltalake import write_deltalake
+from pyiceberg.catalog import load_catalog
 
 import jdbcstore
 from jdbcstore import Configuration, Destination, Message
@@ -25,6 +28,7 @@ from jdbcstore.testing.polling import wait_until
 from tests.support.analytics.late import store
 from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database
+from tests.support.require import unavailable
 from tests.support.servers import ServerMissing
 from tests.support.servers.s3 import S3Server
 
@@ -63,8 +67,6 @@ class Lake:
     def rows(self, *columns: str) -> list[dict[str, Any]]:
         """Return the rows, by id."""
         if self.kind == "delta":
-            from deltalake import DeltaTable as Log
-
             read = Log(self.place).to_pyarrow_table()
         else:
             read = self._iceberg().scan().to_arrow()
@@ -82,22 +84,17 @@ class Lake:
     def change(self) -> None:
         """Commit a change that is not an export's, such as a compaction."""
         if self.kind == "delta":
-            from deltalake import DeltaTable as Log
-
             Log(self.place).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
         else:
             with self._iceberg().transaction() as transaction:
                 transaction.set_properties(owner="somebody")
 
     def _iceberg(self) -> Any:
-        from pyiceberg.catalog import load_catalog
-
         return load_catalog("default", **self.options).load_table(self.place)
 
 
 @pytest.fixture(params=["delta", "iceberg"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    pytest.importorskip("deltalake" if request.param == "delta" else "pyiceberg")
     return Lake(request.param, tmp_path)
 
 
@@ -227,8 +224,6 @@ def test_rows_of_another_program_are_left_alone(
     export()
     rows = pa.Table.from_pylist([{"id": 1}], lake.SCHEMA)
     if target.kind == "delta":
-        from deltalake import write_deltalake
-
         write_deltalake(target.place, rows, mode="append")
     else:
         target._iceberg().append(rows)
@@ -333,11 +328,10 @@ def test_killed_exports(database: Database, target: Lake) -> None:
 @pytest.mark.servers
 @pytest.mark.backends("sqlite")
 def test_a_delta_table_on_s3(database: Database, tmp_path: Path) -> None:
-    log = pytest.importorskip("deltalake").DeltaTable
     try:
         server = S3Server(tmp_path)
     except ServerMissing as missing:
-        pytest.skip(str(missing))
+        unavailable("s3", str(missing))
     with closing(server), jdbcstore.open(database.url) as opened:
         options = {
             "AWS_ENDPOINT_URL": server.url,
@@ -352,4 +346,4 @@ def test_a_delta_table_on_s3(database: Database, tmp_path: Path) -> None:
             opened.queue("ORDERS").add_message(Message("one"))
             assert to_lake(database.url, DeltaTable(place, options)) == Exported(1, 1)
         assert to_lake(database.url, DeltaTable(place, options)) == Exported(0, 0)
-        assert log(place, storage_options=options).to_pyarrow_table().num_rows == 2
+        assert Log(place, storage_options=options).to_pyarrow_table().num_rows == 2

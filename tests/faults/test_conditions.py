@@ -24,11 +24,13 @@ from tests.support.broker.api import ApiClient
 from tests.support.broker.programs import WAIT, BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
 from tests.support.ports import free_port
+from tests.support.require import unavailable
 from tests.support.servers.alone import server_of
 from tests.support.servers.process import Server, ServerMissing
 
 UNREACHABLE = "database unreachable"
 WITHIN_MS = 10_000
+POSTGRESQL = "postgresql"
 
 
 class Observed:
@@ -123,7 +125,7 @@ def frozen(server: Server) -> Callable[[], None]:
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize("vendor", ["postgresql", "mariadb"])
+@pytest.mark.parametrize("vendor", [POSTGRESQL, "mariadb"])
 def test_a_stopped_and_a_frozen_database_are_shown_by_every_view(vendor: str, tmp_path: Path) -> None:
     try:
         with server_of(vendor) as (server, _):
@@ -139,7 +141,7 @@ def test_a_stopped_and_a_frozen_database_are_shown_by_every_view(vendor: str, tm
                     seen.becomes("serving")
                     assert seen.ask("/ready") == "ready\n"
     except ServerMissing as missing:
-        pytest.skip(str(missing))
+        unavailable(vendor, str(missing))
 
 
 def test_a_moved_file_is_shown_by_every_view(tmp_path: Path) -> None:
@@ -232,7 +234,7 @@ def test_a_full_disk_rejects_messages_until_consumers_have_made_room(tmp_path: P
 @pytest.mark.servers
 def test_a_full_tablespace_rejects_messages_until_consumers_have_made_room(tmp_path: Path) -> None:
     try:
-        with server_of("postgresql") as (server, _), small_disk(server.directory / "small", "24m") as disk:
+        with server_of(POSTGRESQL) as (server, _), small_disk(server.directory / "small", "24m") as disk:
             shutil.chown(disk, *[server.directory.owner()])
             server.execute_as_administrator(
                 "ALTER SYSTEM SET autovacuum_naptime = 1",
@@ -245,4 +247,4 @@ def test_a_full_tablespace_rejects_messages_until_consumers_have_made_room(tmp_p
                 drains_and_recovers(seen, "no space left")
                 server.kill()
     except ServerMissing as missing:
-        pytest.skip(str(missing))
+        unavailable(POSTGRESQL, str(missing))

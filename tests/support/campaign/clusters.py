@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Generic, TypeVar
 
 import pymysql
 from sqlalchemy import URL
@@ -31,6 +32,7 @@ _FALLS = 3
 """Checks that a node fails before it is left: one may be late on a busy machine."""
 
 Fault = Callable[[random.Random], str]
+N = TypeVar("N", bound=MariadbServer)
 
 
 class Cluster(ABC):
@@ -66,14 +68,12 @@ class Cluster(ABC):
         """Remove it."""
 
 
-class Galera(Cluster):
-    """Three nodes of MariaDB that all take writes."""
+class _AllWrite(Cluster, Generic[N]):
+    """Nodes of MariaDB or MySQL that all take writes."""
 
-    backend = "mariadb"
-
-    def __init__(self) -> None:
-        self._cluster = GaleraCluster()
-        self._nodes = self._cluster.nodes
+    def __init__(self, cluster: GaleraCluster | GroupReplication, nodes: list[N]) -> None:
+        self._cluster = cluster
+        self._nodes = nodes
 
     @property
     def url(self) -> URL:
@@ -84,15 +84,41 @@ class Galera(Cluster):
         return [node.port for node in self._nodes]
 
     def takes_writes(self, port: int) -> bool:
-        node = next(node for node in self._nodes if node.port == port)
-        return _asked(node, "SHOW STATUS LIKE 'wsrep_local_state_comment'") == "Synced" and (
-            _asked(node, "SHOW STATUS LIKE 'wsrep_ready'") == "ON"
-        )
+        return self._serves(next(node for node in self._nodes if node.port == port))
+
+    @abstractmethod
+    def _serves(self, node: N) -> bool:
+        """Return whether a node takes writes now."""
 
     def settle(self) -> None:
         for node in self._nodes:
             with suppress(pymysql.Error):
                 self._cluster.settled(node, "SELECT 1")
+
+    def _chosen(self, chance: random.Random) -> tuple[N, list[N]]:
+        node = chance.choice(self._nodes)
+        return node, [other for other in self._nodes if other is not node]
+
+    def _name(self, node: N) -> str:
+        return f"node {self._nodes.index(node) + 1}"
+
+    def close(self) -> None:
+        self._cluster.close()
+
+
+class Galera(_AllWrite[GaleraNode]):
+    """Three nodes of MariaDB that all take writes."""
+
+    backend = "mariadb"
+
+    def __init__(self) -> None:
+        cluster = GaleraCluster()
+        super().__init__(cluster, cluster.nodes)
+
+    def _serves(self, node: GaleraNode) -> bool:
+        return _asked(node, "SHOW STATUS LIKE 'wsrep_local_state_comment'") == "Synced" and (
+            _asked(node, "SHOW STATUS LIKE 'wsrep_ready'") == "ON"
+        )
 
     def faults(self) -> Mapping[str, Fault]:
         return {
@@ -104,12 +130,11 @@ class Galera(Cluster):
         }
 
     def _chosen(self, chance: random.Random) -> tuple[GaleraNode, list[GaleraNode]]:
-        """Return a node and the others, once all form one group: else a further fault may end it for good."""
+        """Choose once all form one group: else a further fault may end it for good."""
         for node in self._nodes:
             node.wait()
             node.wait_for_group(len(self._nodes))
-        node = chance.choice(self._nodes)
-        return node, [other for other in self._nodes if other is not node]
+        return super()._chosen(chance)
 
     def _kill(self, chance: random.Random) -> str:
         node, others = self._chosen(chance)
@@ -166,32 +191,17 @@ class Galera(Cluster):
                 return
         raise RuntimeError(f"{self._name(node)} of Galera does not join")
 
-    def _name(self, node: GaleraNode) -> str:
-        return f"node {self._nodes.index(node) + 1}"
 
-    def close(self) -> None:
-        self._cluster.close()
-
-
-class Group(Cluster):
+class Group(_AllWrite[GroupMember]):
     """Three members of a MySQL group that all take writes."""
 
     backend = "mysql"
 
     def __init__(self) -> None:
-        self._cluster = GroupReplication(size=3)
-        self._nodes = self._cluster.nodes
+        cluster = GroupReplication(size=3)
+        super().__init__(cluster, cluster.nodes)
 
-    @property
-    def url(self) -> URL:
-        return self._nodes[0].url
-
-    @property
-    def ports(self) -> Sequence[int]:
-        return [node.port for node in self._nodes]
-
-    def takes_writes(self, port: int) -> bool:
-        node = next(node for node in self._nodes if node.port == port)
+    def _serves(self, node: GroupMember) -> bool:
         return self._is_online(node) and _asked(node, "SELECT '', @@global.super_read_only") == "0"
 
     def _is_online(self, node: GroupMember) -> bool:
@@ -206,11 +216,6 @@ class Group(Cluster):
             == "1"
         )
 
-    def settle(self) -> None:
-        with suppress(pymysql.Error):
-            for node in self._nodes:
-                self._cluster.settled(node, "SELECT 1")
-
     def faults(self) -> Mapping[str, Fault]:
         return {
             "node killed": self._kill,
@@ -219,10 +224,6 @@ class Group(Cluster):
             "node restarted": self._restart,
             "quorum lost": self._lose_quorum,
         }
-
-    def _chosen(self, chance: random.Random) -> tuple[GroupMember, list[GroupMember]]:
-        node = chance.choice(self._nodes)
-        return node, [other for other in self._nodes if other is not node]
 
     def _wait_for(self, node: GroupMember, size: int) -> None:
         online = (
@@ -283,12 +284,6 @@ class Group(Cluster):
             node.start()
             self._rejoin(node)
         return f"all but {self._name(survivor)}"
-
-    def _name(self, node: GroupMember) -> str:
-        return f"node {self._nodes.index(node) + 1}"
-
-    def close(self) -> None:
-        self._cluster.close()
 
 
 class Patroni(Cluster):
