@@ -14,8 +14,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,7 +55,7 @@ class LakeTable(ABC):
     """A table of a lake that one export appends to."""
 
     place: str
-    """Its name in messages."""
+    """Its name in errors and logs."""
 
     @abstractmethod
     def open(self, *, create: bool) -> Offset:
@@ -217,13 +218,14 @@ class IcebergTable(LakeTable):
         return True
 
 
-class Exported(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Exported:
     """The result of an export: the number of ``messages``, and that of ``commits``."""
 
     messages: int
     commits: int
 
-    def __add__(self, other: Exported) -> Exported:  # type: ignore[override]
+    def __add__(self, other: Exported) -> Exported:
         return Exported(self.messages + other.messages, self.commits + other.commits)
 
 
@@ -377,13 +379,11 @@ def to_lake(
     :raises ConfigurationError: another program has written the table
     :raises StoreError: another export writes to the table, or the database does not answer
     """
-    configuration = source if isinstance(source, Configuration) else _of_url(source)
+    configuration = source
+    if isinstance(configuration, str):
+        configuration = Configuration(data_source=DataSourceConfig(url=configuration))
     with LakeExport(configuration, table, destination=destination) as export:
         return export.run()
-
-
-def _of_url(url: str) -> Configuration:
-    return Configuration(data_source=DataSourceConfig(url=url))
 
 
 def _batch(rows: Sequence[Any]) -> pa.RecordBatch:
@@ -400,7 +400,8 @@ def _batch(rows: Sequence[Any]) -> pa.RecordBatch:
 
 def _unwritten(place: str, error: Exception) -> StoreError:
     return StoreError(
-        f"{place} may not be written: {error}; run the export again, which continues after its last commit"
+        f"a commit to {place} failed, or its outcome is unknown: {error}; run the export again, which"
+        " continues after the last commit"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -65,7 +66,7 @@ def export(
             exported = lake.follow(_until_interrupted(), interval, done) if follow else lake.run(done)
     commits = counted(exported.commits, "commit")
     text = f"exported {counted(exported.messages)} to {printable(table)} in {commits}"
-    settings.print(exported._asdict(), text)
+    settings.print(asdict(exported), text)
     return ExitCode.DONE
 
 

@@ -58,8 +58,8 @@ def drop(settings: Settings, *, force: bool) -> None:
     from jdbcstore.stores.jdbc.outbox import read_numbers
 
     with _existing(settings) as session:
-        found = read_numbers(session)
-    messages = found.waiting + found.refused
+        numbers = read_numbers(session)
+    messages = numbers.waiting + numbers.refused
     if messages and not force:
         raise click.UsageError(f"the outbox has {counted(messages)}; let them be moved, or add --force")
     with contextlib.closing(DatabaseSession.configured(settings.configuration())) as session:
@@ -91,10 +91,10 @@ def list_(settings: Settings) -> None:
     from jdbcstore.stores.jdbc.outbox import read_refused
 
     with _existing(settings) as session:
-        found = [one._asdict() for one in read_refused(session, _MOST)]
+        refused = [row._asdict() for row in read_refused(session, _MOST)]
     columns = ("id", "destination", "created", "send id", "error")
     rows = [
-        tuple(map(printable, map(as_text, {**one, "created_ms": local_time(one["created_ms"])}.values())))
-        for one in found
+        tuple(map(printable, map(as_text, {**row, "created_ms": local_time(row["created_ms"])}.values())))
+        for row in refused
     ]
-    settings.print_each(found, lambda: print_table("Refused messages", columns, rows, right=("id",)))
+    settings.print_each(refused, lambda: print_table("Refused messages", columns, rows, right=("id",)))

@@ -166,9 +166,9 @@ class Consumers:
         if self._exclusive is not None:
             return self._next_exclusive(self._exclusive, entry)
         for turns in self._turns.values():
-            for subscription in [turn for turn in turns if turn.room <= 0]:
+            for subscription in [consumer for consumer in turns if consumer.room <= 0]:
                 self._rest(subscription)
-            wanting = [turn for turn in turns if turn.wants(entry.message)]
+            wanting = [consumer for consumer in turns if consumer.wants(entry.message)]
             if wanting:
                 chosen = min(wanting, key=self._groups.count)
                 turns.remove(chosen)

@@ -129,11 +129,11 @@ class OutboxMover:
         ready: list[_Ready] = []
         refused: list[Change] = []
         for row in self._table.read(connection.fetch, _MOST):
-            found = self._prepare(row)
-            if isinstance(found, _Ready):
-                ready.append(found)
+            prepared = self._prepare(row)
+            if isinstance(prepared, _Ready):
+                ready.append(prepared)
             else:
-                refused.append(found)
+                refused.append(prepared)
         queues = {each.queue: each.encoded.container for each in ready}
         keyed = {container for queue, container in queues.items() if queue.flow.files()}
         if ready or refused:
