@@ -144,7 +144,7 @@ class LocalAnalytics(Analytics):
             raise
 
     def close(self) -> None:
-        self._shown.take(self._live)
+        self._shown.remove(self._live)
         self._session.engine.dispose()
 
     def explained(self) -> contextlib.AbstractContextManager[None]:
@@ -154,7 +154,7 @@ class LocalAnalytics(Analytics):
         self._archived.append(archived)
         before, self._views = self._live, define(self._reading, [], self._archived)
         self._live = self._shown.put(self._views)
-        self._shown.take(before)
+        self._shown.remove(before)
 
     @contextlib.contextmanager
     def picture(self, partitions: int | None = None, *, snapshot: bool = True) -> Iterator[None]:

@@ -87,7 +87,7 @@ class RemoteAnalytics(Analytics):
         return views
 
     def close(self) -> None:
-        self._shown.take(self._live)
+        self._shown.remove(self._live)
 
     def explained(self) -> contextlib.AbstractContextManager[None]:
         return explained()

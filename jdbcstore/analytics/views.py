@@ -87,7 +87,7 @@ class Shown:
         self._show(views)
         return views
 
-    def take(self, views: Views) -> None:
+    def remove(self, views: Views) -> None:
         """Remove what :meth:`put` returned, and restore the previous views if it was visible; idempotent."""
         stack = _stacks.get(self._key, [])
         places = [place for place, each in enumerate(stack) if each is views]
@@ -120,7 +120,7 @@ class Shown:
         try:
             yield
         finally:
-            self.take(shown)
+            self.remove(shown)
 
     def _show(self, views: Views) -> None:
         for name, frame in views.items():

@@ -217,7 +217,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
             )
             if name in self.pauses:
                 destination.pause()
-            if self.virtual.takes_copies(name):
+            if self.virtual.copies_to(name):
                 self.virtual.introduce(name)
                 self.record(name)
         self.by_name[name] = destination
@@ -231,7 +231,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
     def forget_idle(self) -> None:
         """Forget destinations that are not paused, and have been empty and unused since the last call."""
         for name, destination in [*self.by_name.items()]:
-            is_needed = self.virtual.takes_copies(name) or name in self.pauses or name in self._declared
+            is_needed = self.virtual.copies_to(name) or name in self.pauses or name in self._declared
             if not is_needed and destination.is_idle():
                 self._forget(destination)
 
@@ -279,7 +279,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         As in ActiveMQ, the first consumer of several virtual topics together has a queue of that name.
         """
         pattern = DestinationPattern(name)
-        if self.virtual.takes_copies(name) and not any(
+        if self.virtual.copies_to(name) and not any(
             pattern.overlaps(DestinationPattern(existing)) for existing in self.by_name
         ):
             self._make(name, is_empty=True)
@@ -340,7 +340,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         name = destination.destination
         if not self._can_forget(destination):
             return False
-        if self.virtual.takes_copies(name):
+        if self.virtual.copies_to(name):
             await self._loop.run(partial(self._store.drop_record, name))
             self._recording.pop(name, None)
             if not self._can_forget(destination):  # it is in use again

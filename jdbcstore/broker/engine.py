@@ -274,7 +274,7 @@ class Engine:
                 return destination.send(message, connection_id)
             if self.scheduler is not None and is_management(message.destination):
                 return self.loop.create_task(manage(self.scheduler, message, self._send_due))
-            if self._statistics is not None and self._statistics.takes(message):
+            if self._statistics is not None and self._statistics.accepts(message):
                 return self.loop.create_task(self._statistics.answer(message))
             targets = self._route(message, connection_id)
         except StoreError as error:
@@ -300,14 +300,14 @@ class Engine:
         if destination is not None and not destination.is_rerouted and self._statistics is None:
             return [(destination, message)]
         scheduler, statistics = self.scheduler, self._statistics
-        if statistics is not None and statistics.takes(message):
+        if statistics is not None and statistics.accepts(message):
             self.loop.create_task(statistics.answer(message))  # outside the transaction
             return []
         if scheduler is not None and is_management(message.destination):
             raise InvalidDestination(
                 f"{message.destination} acts immediately; send to it without a transaction"
             )
-        if scheduler is None or not scheduler.takes(message):
+        if scheduler is None or not scheduler.accepts(message):
             return self.router.route(message, connection_id)
         members = self.router.members(message, connection_id)
         for member in members:

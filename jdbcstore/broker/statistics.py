@@ -59,7 +59,7 @@ class StatisticsAnswers:
         self._numbers = count(1)
 
     @staticmethod
-    def takes(message: Message) -> bool:
+    def accepts(message: Message) -> bool:
         """Return whether a message is a request."""
         destination = message.destination
         return (

@@ -67,7 +67,7 @@ class ConsumerSubscriptions:
                 await self._outbox.written()  # a client sees messages that it has sent and committed before
             subscription = self._of_queues(request, consumer)
             for member in request.destination.members:
-                if member in self._destinations.by_name and self._destinations.virtual.takes_copies(member):
+                if member in self._destinations.by_name and self._destinations.virtual.copies_to(member):
                     await asyncio.shield(self._destinations.record(member))
         elif request.subscription_name is None:
             subscription = self._of_topics(request, consumer)

@@ -44,7 +44,7 @@ class VirtualDestinations:
         """Return whether messages for this destination are forwarded."""
         return bool(self._rules_of(destination))
 
-    def takes_copies(self, queue: Destination) -> bool:
+    def copies_to(self, queue: Destination) -> bool:
         """Return whether a queue may belong to a virtual topic, and so exists until it is deleted."""
         return any(isinstance(rule, _VirtualTopic) and rule.may_have(queue) for rule in self._rules)
 

@@ -125,14 +125,14 @@ class StoreConfig(Options):
 
     def __post_init__(self) -> None:
         check(self)
-        self._take_statements()
+        self._normalise_statements()
         for name in _NAMES[1:]:
             _check_name(name, self.table_prefix + getattr(self, name))
         for name in _TYPES:
             if getattr(self, name) is not None:
                 _check_type(name, getattr(self, name))
 
-    def _take_statements(self) -> None:
+    def _normalise_statements(self) -> None:
         defaults = {known.name: known.default for known in fields(self)}
         statements, lifted = normalise(self.statements, NAMES_AND_TYPES)
         for name, value in lifted.items():

@@ -203,13 +203,13 @@ class Database:
         standby = failure = None
         for host, port in hosts:
             try:
-                connection, takes_writes = self._reach(dialect, {**options, "host": host, "port": port})
+                connection, accepts_writes = self._reach(dialect, {**options, "host": host, "port": port})
             except dialect.loaded_dbapi.Error as error:
                 failure = error
                 continue
             if standby is not None:
                 standby.close()
-            if takes_writes:
+            if accepts_writes:
                 return connection
             standby = connection
         if standby is None and failure is not None:
@@ -220,7 +220,7 @@ class Database:
         """Return a connection to a server, and whether it takes writes."""
         connection = dialect.connect(**options)
         try:
-            return connection, self.adapter.takes_writes(connection)
+            return connection, self.adapter.accepts_writes(connection)
         except BaseException:
             connection.close()
             raise

@@ -170,12 +170,12 @@ class DatabaseLocker(JdbcLocker):
     def do_start(self, max_wait: float) -> bool:
         self.do_stop()
         with contextlib.suppress(Locked):
-            self._run(self._take, lock_wait=max_wait)
+            self._run(self._lock_row, lock_wait=max_wait)
             # From the answer on: the attempt may have waited for the lock.
             self._confirmed = self.clock.monotonic()
         return self._connection is not None
 
-    def _take(self, connection: Connection) -> None:
+    def _lock_row(self, connection: Connection) -> None:
         connection.begin()
         if self._touches:
             connection.execute(self._sql.lock_touch)

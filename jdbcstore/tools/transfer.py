@@ -277,7 +277,7 @@ class CopyTarget(StoreTables):
                 claim_bodies(self.session, connection, bodies)
                 connection.add_messages(rows)
 
-    def take_body(self, body: LargeBody, origin: StoreTables) -> None:
+    def copy_body(self, body: LargeBody, origin: StoreTables) -> None:
         """Copy the pieces of a large body, unless a message here has it already.
 
         :raises LargeBodyMissing: the source does not have them
@@ -559,7 +559,7 @@ def _bodies(origin: RowSource, goal: CopyTarget, rows: Iterable[MessageRow]) -> 
     for row in rows:
         if isinstance(origin, StoreTables) and has_body_in_pieces(row.msg):
             try:
-                goal.take_body(large_body_of(row.msg, row.id), origin)
+                goal.copy_body(large_body_of(row.msg, row.id), origin)
             except (CorruptMessage, LargeBodyMissing) as error:
                 log.warning(
                     "message %d of %s is copied without its large body: %s", row.id, row.container, error

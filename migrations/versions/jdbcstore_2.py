@@ -27,8 +27,8 @@ def drops(_tables: Tables, _adapter: Adapter) -> Sequence[Step]:
 
 
 def upgrade() -> None:
-    op.get_context().opts["migration"].take(steps)
+    op.get_context().opts["migration"].run_steps(steps)
 
 
 def downgrade() -> None:
-    op.get_context().opts["migration"].take(drops)
+    op.get_context().opts["migration"].run_steps(drops)

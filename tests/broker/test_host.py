@@ -261,7 +261,7 @@ def test_an_error_with_a_page_ends_it(tmp_path: Path, monkeypatch: pytest.Monkey
         async with BrokerHost(configuration(tmp_path)) as host, Stomp(port_of(host)) as client:
             await client.send("/queue/A", "one")
         with monkeypatch.context() as broken:
-            broken.setattr(StoreCursor, "_take_page", fails)
+            broken.setattr(StoreCursor, "_add_page", fails)
             async with BrokerHost(configuration(tmp_path)) as host, Stomp(port_of(host)) as client:
                 with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                     await client.subscribe("/queue/A")

@@ -14,7 +14,7 @@ from jdbcstore import load_config
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.stores.journaled import JournaledStore
-from jdbcstore.stores.replicated.copying import take_copy
+from jdbcstore.stores.replicated.copying import copy_database
 from jdbcstore.testing.messages import content, fill
 from jdbcstore.testing.polling import wait_until
 from tests.cli.conftest import Invoke
@@ -220,7 +220,7 @@ def test_a_strangers_message_and_a_deleted_one(place: Path, nats: NatsServer, in
         fill(store.queue("Q"), "b")
         checked = invoke("journal", "check", *config)
         assert (checked.code, "2 records, all sound" in checked.out) == (ExitCode.DONE, True)
-        take_copy(Path("mq.db"), Path("before.db"))
+        copy_database(Path("mq.db"), Path("before.db"))
     Path("before.toml").write_text(Path("jdbcstore.toml").read_text().replace("mq.db", "before.db"))
     config = ("--config", "before.toml")
     assert "start the broker" in invoke("journal", "adopt", *config).err

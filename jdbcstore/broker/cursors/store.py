@@ -440,13 +440,13 @@ class StoreCursor:
         self._reading = False
         self._backoff.reset()
         page = future.result()
-        self._take_page(page)
+        self._add_page(page)
         self._unread = max(_NONE if page.at_end else _last_lane(after, page.cursor), self._missed)
         for entry in meanwhile:
             self.push(entry)
         self._on_ready()
 
-    def _take_page(self, page: Page) -> None:
+    def _add_page(self, page: Page) -> None:
         for error in page.corrupt:
             if error.sequence not in self._corrupt:
                 self._corrupt.add(error.sequence)

@@ -114,11 +114,11 @@ class BrokerWatch:
 
     async def _sample(self, views: Views) -> None:
         while True:
-            self._take(views)
+            self._observe(views)
             # A sample that slips into the next interval leaves a gap.
             await asyncio.sleep(INTERVAL - self._clock.monotonic() % INTERVAL + _BEHIND)
 
-    def _take(self, views: Views) -> None:
+    def _observe(self, views: Views) -> None:
         try:
             views.look_at_consumers()
             tallies = views.tallies()

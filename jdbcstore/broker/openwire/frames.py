@@ -80,7 +80,7 @@ class OpenWireFrameReader(FrameBuffer):
         if self._partial:
             if len(self._partial) < self._wanted:
                 return None
-            self._take_partial()
+            self._resume_partial()
         if self._left is not None:
             return self._read_part(self._left)
         data, at = self._data, self._at

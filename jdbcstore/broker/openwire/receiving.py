@@ -50,8 +50,8 @@ class MessageReceiver:
         self._text: ToText | None = None
         """Counts the bytes of a string in UTF-8; None if the body is not a valid string."""
 
-    def take(self, frame: bytes, now_ms: int, codec: int) -> None:
-        """Take the head of a message, a part of its content, or its tail.
+    def receive(self, frame: bytes, now_ms: int, codec: int) -> None:
+        """Receive the head of a message, a part of its content, or its tail.
 
         :raises ProtocolError: the message is damaged; the rest of the input is ignored
         """

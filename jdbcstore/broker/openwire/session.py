@@ -143,7 +143,7 @@ class OpenWireSession:
             self._negotiate(frame)
             return
         if FIRST_MESSAGE <= kind <= LAST_MESSAGE:
-            self._take_message(frame)
+            self._receive_message(frame)
             return
         if kind == MESSAGE_ACK:
             if self._access.principal is None:
@@ -232,7 +232,7 @@ class OpenWireSession:
     ) -> None:
         connection, client_id = self._connection, command["client_id"]
         agreed, config = self._format, self._config
-        connection.take_id(connection_id, principal)
+        connection.adopt_id(connection_id, principal)
         self._open(reconnects=command["failover_reconnect"])
         connection.logged_in(principal, command["user"], client_id or None)
         self._is_open = True
@@ -280,7 +280,7 @@ class OpenWireSession:
 
         self._replies.wait_for(self._broker.last_producer_sequence(producer_id), found, receipt)
 
-    def _take_message(self, frame: bytes) -> None:
+    def _receive_message(self, frame: bytes) -> None:
         if not self._is_open:
             raise ProtocolError(_NOT_OPEN, fatal=self._access.principal is None)
         try:
@@ -291,12 +291,12 @@ class OpenWireSession:
         self._send_or_fail(message, len(frame))
 
     def _receive(self, frame: bytes) -> None:
-        """Take the head of a large message, a part of its content, or its tail."""
+        """Receive the head of a large message, a part of its content, or its tail."""
         if not self._is_open:
             raise ProtocolError(_NOT_OPEN, fatal=True)
         assert self._receiver is not None  # noqa: S101 - else no message is large
         try:
-            self._receiver.take(frame, self._service.clock.now_ms(), self._codec)
+            self._receiver.receive(frame, self._service.clock.now_ms(), self._codec)
         except Exception as error:
             self._connection.fail(error, fatal=True)
 

@@ -42,7 +42,7 @@ class ConcurrentSends:
     def send(self, message: Message, promise: Future[None]) -> bool:
         """Dispatch and write a message; return False if it must wait for its turn."""
         entry = Entry(message, self._source, 0, stored=True)
-        subscription = self._dispatcher.taker_of_next(entry)
+        subscription = self._dispatcher.consumer_of_next(entry)
         if subscription is None:
             return False
         writing = entry.begin_write(self._loop.create_future())

@@ -349,7 +349,7 @@ class Dispatcher:
         if expired:
             pending.rejections.expire(expired)
 
-    def taker_of_next(self, entry: Entry) -> BaseSubscription | None:
+    def consumer_of_next(self, entry: Entry) -> BaseSubscription | None:
         """Return the consumer for an arriving message; None if other messages wait, or no consumer takes
         it."""
         pending = self._pending

@@ -89,7 +89,7 @@ class Scheduler:
 
     # A target of sends
 
-    def takes(self, message: Message) -> bool:
+    def accepts(self, message: Message) -> bool:
         """Return whether a message is scheduled."""
         return is_scheduled(message)
 

@@ -160,7 +160,7 @@ def to_message(
         fields["user_id"] = user_id
     if headers:
         if not _NO_PROPERTIES.isdisjoint(headers):
-            _take_optional(headers, fields, names)
+            _read_optional(headers, fields, names)
         fields["properties"] = headers
     try:
         message = Message(body, **fields)
@@ -193,7 +193,7 @@ def _body(frame: Frame) -> str | bytes:
         raise ProtocolError("the body is not UTF-8; add a content-length to send it as bytes") from error
 
 
-def _take_optional(headers: dict[str, str], fields: dict[str, Any], names: DestinationNames) -> None:
+def _read_optional(headers: dict[str, str], fields: dict[str, Any], names: DestinationNames) -> None:
     for name in _DROPPED:
         headers.pop(name, None)
     for header in _OPTIONAL.keys() & headers.keys():

@@ -74,7 +74,7 @@ class StompFrameReader(FrameBuffer):
         if self._partial:
             if not self._is_complete():
                 return None
-            self._take_partial()
+            self._resume_partial()
         elif self._at == len(self._data):
             self._data, self._at = b"", 0
             return None

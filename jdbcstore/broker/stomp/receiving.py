@@ -35,8 +35,8 @@ class BodyReceiver:
             self._upload.abandon()
             self._upload = None
 
-    def take(self, data: bytes) -> None:
-        """Take the next part; it is empty at the end."""
+    def receive(self, data: bytes) -> None:
+        """Receive the next part; it is empty at the end."""
         if self._upload is None:
             return
         upload, is_last = self._upload, not data

@@ -207,11 +207,11 @@ class StompSession:
         connection.log(self._service.logins, logging.INFO, text, *values, user=principal.name)
 
     def _receive(self, frame: Frame) -> None:
-        """Take the head of a large SEND, or a part of its body. After an error the rest is ignored."""
+        """Receive the head of a large SEND, or a part of its body. After an error the rest is ignored."""
         receiver = self._receiver
         assert receiver is not None  # noqa: S101 - else no frame is large
         if isinstance(frame, BodyPart):
-            receiver.take(frame.body)
+            receiver.receive(frame.body)
             return
         headers = frame.headers
         receipt, transaction = headers.get("receipt"), headers.get("transaction")
@@ -240,7 +240,7 @@ class StompSession:
         headers = frame.headers
         if self._version is not Version.V1_0:  # in which names and values are stripped
             is_lane = self._head.learn(headers, self.reader.limits)
-            self._connection.read_with(self._take if is_lane else None)
+            self._connection.read_with(self._send_known if is_lane else None)
         if "destination-type" in headers:
             headers["destination"] = addressed(headers.get("destination", ""), headers["destination-type"])
         destination = self._access.named.get(headers.get("destination", "")) or self._new_sendable(headers)
@@ -260,7 +260,7 @@ class StompSession:
             done = self._transactions.send(name, message)
             self._replies.track(done, answer, receipt, len(frame.body), stored=stored)
 
-    def _take(self, data: bytes) -> bytes:
+    def _send_known(self, data: bytes) -> bytes:
         """Send the messages of the first frames, whose head is known; return the remaining bytes."""
         head, replies, send = self._head, self._replies, self._connection.send
         destination = self._access.named.get(head.destination)

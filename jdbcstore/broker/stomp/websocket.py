@@ -73,7 +73,7 @@ class WebSocketConnection(ClientConnection):
         if websocket.state is State.CONNECTING:
             self._requested += nbytes
         websocket.receive_data(data)
-        received = self._take_events()
+        received = self._receive_events()
         self._undecoded = len(websocket.reader.buffer)
         reply = b"".join(websocket.data_to_send())
         if reply and not self._transport.is_closing():
@@ -92,7 +92,7 @@ class WebSocketConnection(ClientConnection):
             return self._requested > _BEFORE_LOGIN
         return self.access.login is None and len(self._socket.reader.buffer) > _BEFORE_LOGIN
 
-    def _take_events(self) -> bytes:
+    def _receive_events(self) -> bytes:
         """Answer the request, and return the part of the STOMP stream that has arrived."""
         received: list[bytes] = []
         for event in self._socket.events_received():

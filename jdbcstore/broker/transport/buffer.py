@@ -35,6 +35,6 @@ class FrameBuffer:
         self._partial += memoryview(self._data)[self._at :]
         self._data, self._at = b"", 0
 
-    def _take_partial(self) -> None:
+    def _resume_partial(self) -> None:
         """Continue reading the incomplete frame."""
         self._data, self._at, self._partial = bytes(self._partial), 0, bytearray()

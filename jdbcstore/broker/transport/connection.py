@@ -265,7 +265,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _peer_closed(self) -> None:
         """Close after all commands are answered, because the client sends nothing more."""
         self._peer_has_closed = True
-        if self.replies.takes_frames or (self.access.is_logging_in and not self._reader.held):
+        if self.replies.accepts_frames or (self.access.is_logging_in and not self._reader.held):
             self.finish()
 
     def _discard(self, nbytes: int) -> None:
@@ -400,8 +400,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             )
         )
 
-    def take_id(self, connection_id: str, principal: Principal) -> None:
-        """Take the client's own id; an earlier connection with this id ends.
+    def adopt_id(self, connection_id: str, principal: Principal) -> None:
+        """Adopt the client's own id; an earlier connection with this id ends.
 
         :raises NotAuthorized: the earlier connection belongs to another user, or the id has the form of this
             broker's ids

@@ -206,7 +206,7 @@ class Replies:
         self.at_end = at_end_of(self.loop)
 
     @property
-    def takes_frames(self) -> bool:
+    def accepts_frames(self) -> bool:
         """Whether the next command is accepted now."""
         return not (self.waiting or self.full or self.ended)
 

@@ -157,27 +157,27 @@ class _Secrets:
 def _read_database(document: Document, store: Element, secrets: _Secrets) -> Section:
     section: Section = {}
     for element in store.children:
-        _take(document, element, section, secrets)
+        _read_option(document, element, section, secrets)
     section["locker"] = _read_lease(document, store)
     text = f"{ARTEMIS_TABLES}; jdbcstore import artemis:URL copies their messages"
     document.note(Kind.DANGEROUS, store, text)
     return section
 
 
-def _take(document: Document, element: Element, section: Section, secrets: _Secrets) -> None:
+def _read_option(document: Document, element: Element, section: Section, secrets: _Secrets) -> None:
     if element.name in _TAKEN:
         name = _TAKEN[element.name]
         section[name] = secrets.given(element, element.text, name)
     elif element.name == "data-source-properties":
         for child in element.children:
-            _take_property(document, child, section, secrets)
+            _read_property(document, child, section, secrets)
     elif (fate := FATES.get((_DATABASE, element.name))) is not None:
         document.tell(element, fate, element.text)
     elif element.name not in _LEASE:
         document.note(Kind.UNKNOWN, element, "unknown element of database-store; correct it or remove it")
 
 
-def _take_property(document: Document, element: Element, section: Section, secrets: _Secrets) -> None:
+def _read_property(document: Document, element: Element, section: Section, secrets: _Secrets) -> None:
     key, value = element.attributes.get("key", ""), element.attributes.get("value", "")
     if key in _PROPERTIES:
         at = Element(key, element.line, {}, {})
@@ -221,15 +221,15 @@ def _read_files(document: Document, core: Element) -> Section:
         if name in taken and name not in (*_DIRECT, "name"):
             put(section, taken[name], converted(document, document.given(element, element.text), element))
         elif name == "journal-retention-directory":
-            _take_retention(document, element, section)
+            _read_retention(document, element, section)
         elif (fate := FATES.get((_FILE, name))) is not None:
             document.tell(element, fate, element.text)
     note_old_files(document, core, _FILE, journal)
     return section
 
 
-def _take_retention(document: Document, element: Element, section: Section) -> None:
-    """Take how long, or how many bytes of, files are kept that are no longer needed; by default, all."""
+def _read_retention(document: Document, element: Element, section: Section) -> None:
+    """Read how long, or how many bytes of, files are kept that are no longer needed; by default, all."""
     given = element.attributes
     if not {"period", "storage-limit"} & {*given}:
         directory = document.given(element, element.text or "data/retention")

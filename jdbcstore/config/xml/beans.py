@@ -315,7 +315,7 @@ class Document:
             raise self.error(value, "must be a string, not an element; write it as an attribute")
         return self.given(value, value.text)
 
-    def take(self, bean: Bean, value: Value, kind: type, section: Section) -> None:
+    def read_option(self, bean: Bean, value: Value, kind: type, section: Section) -> None:
         """Put a property into the section if the dataclass has such an option, else note why not.
 
         A name that only ActiveMQ's manuals spell so, or in other capitals, is taken for the right one.

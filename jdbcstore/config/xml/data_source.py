@@ -73,7 +73,7 @@ def _read(document: Document, bean: Bean) -> Section:
         elif name in _LOGIN:
             section[_LOGIN[name]] = document.scalar(value)
         elif name in _POOL:
-            _take_pool_size(document, value, section)
+            _read_pool_size(document, value, section)
         else:
             known = (*_URL, *_LOGIN, *_POOL, *_PARTS)
             document.report(bean, value, known, element=_ELEMENT, is_harmless=True)
@@ -81,7 +81,7 @@ def _read(document: Document, bean: Bean) -> Section:
     return section
 
 
-def _take_pool_size(document: Document, value: Value, section: Section) -> None:
+def _read_pool_size(document: Document, value: Value, section: Section) -> None:
     """Read the pool's size, which includes the writer's connection; a negative one is unbounded."""
     text = document.text(value, value.text)
     try:

@@ -105,15 +105,15 @@ def read_file_store(document: Document, bean: Bean) -> Section:
         "url": Given(sqlite_url(f"{index}/{DATABASE}"), place),
         "journal": {"directory": Given(f"{directory}/{JOURNAL}", place)},
     }
-    take_options(document, bean, section)
-    take_archive(document, bean, directory, section)
+    read_options(document, bean, section)
+    read_archive(document, bean, directory, section)
     locker = _read_locker(document, bean, directory)
     note_old_files(document, bean, bean.kind, directory)
     return {**section, "locker": locker} if locker else section
 
 
-def take_archive(document: Document, bean: Bean, directory: str, section: Section) -> None:
-    """Take the directory of full files of the journal, if they are archived."""
+def read_archive(document: Document, bean: Bean, directory: str, section: Section) -> None:
+    """Read the directory of full files of the journal, if they are archived."""
     if document.flag(bean, "archiveDataLogs"):
         archive = document.string(bean, "directoryArchive") or f"{directory}/{_ARCHIVE}"
         put(section, "journal.journal_archive_directory", Given(archive, document.place(bean)))
@@ -121,8 +121,8 @@ def take_archive(document: Document, bean: Bean, directory: str, section: Sectio
         document.ignore(bean.values["directoryArchive"], "nothing is archived: archiveDataLogs is not true")
 
 
-def take_options(document: Document, bean: Bean, section: Section) -> None:
-    """Take the attributes that become options, and note the others."""
+def read_options(document: Document, bean: Bean, section: Section) -> None:
+    """Read the attributes that become options, and note the others."""
     taken = TAKEN[bean.kind]
     for name, value in bean.values.items():
         if name in taken:

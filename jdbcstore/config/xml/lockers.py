@@ -48,7 +48,7 @@ def read_locker(document: Document, adapter: Bean, default: str = "database-lock
         if inner.name == "dataSource":
             section["data_source"] = _data_source(document, inner)
         else:
-            document.take(bean, inner, kind, section)
+            document.read_option(bean, inner, kind, section)
     _inherit_place(document, adapter, kind, section)
     if kind is LeaseDatabaseLockerConfig:
         _renew_in_time(document, bean, section)

@@ -11,7 +11,7 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.routed import folder_name
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.data_source import read_data_source
-from jdbcstore.config.xml.file_stores import FILES, read_file_store, take_archive, take_options
+from jdbcstore.config.xml.file_stores import FILES, read_archive, read_file_store, read_options
 from jdbcstore.config.xml.lockers import LOCKING, read_locker
 from jdbcstore.config.xml.replicated import REPLICATED, read_replicated
 
@@ -120,7 +120,7 @@ def _read_journaled(document: Document, bean: Bean) -> Section:
         elif name == "useExternalMessageReferences":
             _note_references(document, value)
         else:
-            document.take(bean, value, JournalConfig, journal)
+            document.read_option(bean, value, JournalConfig, journal)
     if not journal:
         journal["directory"] = Given(f"{_directory(document, bean)}/journal", document.place(bean, ""))
     return {**section, "journal": journal}
@@ -165,7 +165,7 @@ def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section
     adapter = Bean("kahaDB", bean.line)
     for name, value in bean.values.items():
         if name in _PATTERNS:
-            _take_pattern(document, value, store)
+            _read_pattern(document, value, store)
         elif name == "perDestination":
             store["per_destination"] = document.scalar(value)
         elif name == "persistenceAdapter":
@@ -191,7 +191,7 @@ def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section
     return store, section_of_store
 
 
-def _take_pattern(document: Document, value: Value, store: Section) -> None:
+def _read_pattern(document: Document, value: Value, store: Section) -> None:
     given = document.scalar(value)
     if given.value == "":
         text = f"the name of the {value.name} is empty; without a name, the store has all other destinations"
@@ -218,8 +218,8 @@ def _folder(document: Document, adapter: Bean, parent: str, label: str) -> Given
 
 def _read_files(document: Document, adapter: Bean, folder: Given) -> Section:
     section: Section = {"directory": folder, "journal": {}}
-    take_options(document, adapter, section)
-    take_archive(document, adapter, str(folder.value), section)
+    read_options(document, adapter, section)
+    read_archive(document, adapter, str(folder.value), section)
     if "indexDirectory" in adapter.values:
         text = f"the index of a store of {_SEVERAL} is in the directory of the store"
         document.ignore(adapter.values["indexDirectory"], text)

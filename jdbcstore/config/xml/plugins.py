@@ -45,7 +45,7 @@ def read_plugins(document: Document, value: Value) -> Section:
             continue
         section: Section = {"type": Given(kind.type, document.place(bean))}
         for inner in bean.values.values():
-            document.take(bean, inner, kind, section)
+            document.read_option(bean, inner, kind, section)
         sections.append(section)
     return {"plugins": sections} if sections else {}
 

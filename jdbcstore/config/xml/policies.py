@@ -73,20 +73,20 @@ def _read_entry(document: Document, bean: Bean) -> Section | None:
         if name == "dispatchPolicy":
             _report_dispatch(document, value)
         elif name in _CHOICES:
-            _take_choice(document, value, section)
+            _read_choice(document, value, section)
         elif name in _STRATEGIES:
-            _take_strategy(document, value, section)
+            _read_strategy(document, value, section)
         elif name == "pendingMessageLimitStrategy":
-            _take_limit(document, value, section)
+            _read_limit(document, value, section)
         elif name == "messageEvictionStrategy":
             _check_eviction(document, value)
-        elif not _take_destination(document, value, section):
-            document.take(bean, value, PolicyEntry, section)
+        elif not _read_destination(document, value, section):
+            document.read_option(bean, value, PolicyEntry, section)
     return section
 
 
-def _take_destination(document: Document, value: Value, section: Section) -> bool:
-    """Take the ``queue`` or ``topic`` that an entry is for, if it is written as an element."""
+def _read_destination(document: Document, value: Value, section: Section) -> bool:
+    """Read the ``queue`` or ``topic`` that an entry is for, if it is written as an element."""
     if value.name in _TEMPORARY:
         document.ignore(value, "temporary destinations have the default policy")
     elif value.name == "destination":
@@ -100,8 +100,8 @@ def _take_destination(document: Document, value: Value, section: Section) -> boo
     return True
 
 
-def _take_choice(document: Document, value: Value, section: Section) -> None:
-    """Take the name of a cursor."""
+def _read_choice(document: Document, value: Value, section: Section) -> None:
+    """Read the name of a cursor."""
     bean, kind = _chosen(document, value)
     if kind not in _CHOICES[value.name]:
         text = f"{bean.kind or 'this'} is not supported, and the default is used; use one of"
@@ -122,7 +122,7 @@ def _report_dispatch(document: Document, value: Value) -> None:
         document.refuse(bean, f"{text}; remove it", kind)
 
 
-def _take_strategy(document: Document, value: Value, section: Section) -> None:
+def _read_strategy(document: Document, value: Value, section: Section) -> None:
     kinds, default = _STRATEGIES[value.name]
     bean, name = _chosen(document, value)
     kind = next(
@@ -141,7 +141,7 @@ def _take_strategy(document: Document, value: Value, section: Section) -> None:
         if inner.name == "deadLetterQueue" and find_field(kind, inner.name):
             strategy[inner.name] = _queue_name(document, inner)
         else:
-            document.take(bean, inner, kind, strategy)
+            document.read_option(bean, inner, kind, strategy)
     section[value.name] = strategy
 
 
@@ -179,7 +179,7 @@ def _queue_name(document: Document, value: Value) -> Given:
     return Given(str(given.value).removeprefix("queue://"), given.place, text=True)
 
 
-def _take_limit(document: Document, value: Value, section: Section) -> None:
+def _read_limit(document: Document, value: Value, section: Section) -> None:
     bean = document.resolve(value)
     limit = bean.values.get("limit") if bean else None
     if bean and limit and bean.kind.lower().endswith("constantpendingmessagelimitstrategy"):
@@ -222,8 +222,8 @@ def _read_redelivery(document: Document, bean: Bean) -> Section:
     for name, value in bean.values.items():
         if name in _PARSE:
             section[name] = document.scalar(value)
-        elif not _take_destination(document, value, section):
-            document.take(bean, value, RedeliveryPolicy, section)
+        elif not _read_destination(document, value, section):
+            document.read_option(bean, value, RedeliveryPolicy, section)
     return section
 
 

@@ -34,7 +34,7 @@ from jdbcstore.config.xml.persistence import MEMORY, SQL, read_default, read_per
 from jdbcstore.config.xml.plugins import read_destinations, read_plugins
 from jdbcstore.config.xml.policies import read_policies, read_redelivery, with_redelivery
 from jdbcstore.config.xml.security import find_security, read_security, this_file
-from jdbcstore.config.xml.virtual import take_virtual
+from jdbcstore.config.xml.virtual import read_virtual
 from jdbcstore.errors import ConfigurationError
 
 _HANDLERS: dict[str, type[IOExceptionHandlerConfig]] = {
@@ -158,7 +158,7 @@ def _read_broker(document: Document) -> Section:
                 section |= {"ioExceptionHandler": handler} if handler else {}
             case "brokerName":
                 section["brokerName"] = document.scalar(value)
-            case _ if not _take_own(document, value, own, tls):
+            case _ if not _read_own(document, value, own, tls):
                 _report(document, broker, value)
     policies = with_redelivery(policies, redeliveries)
     section |= {"policies": policies} if policies else {}
@@ -199,8 +199,8 @@ def _report_memory(document: Document, adapter: Bean) -> None:
         document.report(adapter, value)
 
 
-def _take_own(document: Document, value: Value, section: Section, tls: Section) -> bool:
-    """Take an option that jdbcstore's broker has too; whether it has.
+def _read_own(document: Document, value: Value, section: Section, tls: Section) -> bool:
+    """Read an option that jdbcstore's broker has too; return whether it has it.
 
     :param tls: the options of each connector with TLS
     """
@@ -219,7 +219,7 @@ def _take_own(document: Document, value: Value, section: Section, tls: Section) 
         case "messageAuthorizationPolicy":
             section["usersFile"] = this_file(document, value)
         case _:
-            return take_virtual(document, value, section)
+            return read_virtual(document, value, section)
     return True
 
 
@@ -268,7 +268,7 @@ def _read_io_handler(document: Document, value: Value) -> Section | None:
         return None
     section: Section = {"type": Given(kind.type, document.place(bean))}
     for inner in bean.values.values():
-        document.take(bean, inner, kind, section)
+        document.read_option(bean, inner, kind, section)
     return section
 
 
@@ -357,13 +357,13 @@ def _read_usage(document: Document, value: Value) -> Section:
         for inner in usage.values.values():
             if inner.name in _LIMITS:
                 for bean in document.beans(inner):
-                    _take_limit(document, bean, section, _LIMITS[inner.name])
+                    _read_limit(document, bean, section, _LIMITS[inner.name])
             else:
                 document.report(usage, inner, _LIMITS, element="systemUsage", is_harmless=True)
     return section
 
 
-def _take_limit(document: Document, bean: Bean, section: Section, option: str) -> None:
+def _read_limit(document: Document, bean: Bean, section: Section, option: str) -> None:
     for name, value in bean.values.items():
         if name == "limit":
             section[option] = document.scalar(value)

@@ -61,14 +61,14 @@ def read_replicated(document: Document, bean: Bean) -> Section:
         given = document.scalar(bean.values["hostname"])
         journal["node"] = Given(_NOT_IN_A_NAME.sub("_", str(given.value)), given.place)
     for value in bean.values.values():
-        _take(document, bean, value, journal, locker)
+        _read_option(document, bean, value, journal, locker)
     note_old_files(document, bean, "levelDB", str(directory.value))
     url = Given(sqlite_url(f"{directory.value}/{DATABASE}"), directory.place)
     return {"url": url, "journal": journal, "locker": locker}
 
 
-def _take(document: Document, bean: Bean, value: Value, journal: Section, locker: Section) -> None:
-    """Take an attribute that is an option as it is, or note why it is not supported."""
+def _read_option(document: Document, bean: Bean, value: Value, journal: Section, locker: Section) -> None:
+    """Read an attribute that is an option as it is, or note why it is not supported."""
     name = value.name
     if name in ("replicas", "weight"):
         journal[name] = document.scalar(value)

@@ -155,11 +155,11 @@ def _read_simple(document: Document, plugin: Bean, logins: _Logins) -> None:
         if user.kind != "authenticationUser" or not texts.keys() >= {"username", "password"}:
             text = "write each user as authenticationUser with username, password and groups"
             raise document.error(user, text, "users")
-        _take_login(logins, texts["username"], texts["password"], document.place(user))
+        _read_login(logins, texts["username"], texts["password"], document.place(user))
         logins.groups[texts["username"]] = _names(texts.get("groups", ""))
 
 
-def _take_login(logins: _Logins, name: str, password: str, place: str) -> None:
+def _read_login(logins: _Logins, name: str, password: str, place: str) -> None:
     if is_encrypted(password):
         text = (
             f"the password of {name} is encrypted by Jasypt, which only ActiveMQ's Java can decrypt; write it"
@@ -178,7 +178,7 @@ def _read_jaas(document: Document, plugin: Bean, logins: _Logins) -> None:
     folder = path.parent / module.get("baseDir", "")
     users, groups = folder / module.get(_USER_FILE, "user"), folder / module.get(_GROUP_FILE, "group")
     for name, password in read_properties(users, JAAS).items():
-        _take_login(logins, name, password, str(users))
+        _read_login(logins, name, password, str(users))
     for group, members in read_properties(groups, JAAS).items():
         for member in members.split(","):
             logins.groups.setdefault(member, set()).add(group)

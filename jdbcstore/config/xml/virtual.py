@@ -12,8 +12,8 @@ _COMPOSITES = {"compositeQueue": "queue", "compositeTopic": "topic"}
 _KINDS = ("virtualTopic", *_COMPOSITES)
 
 
-def take_virtual(document: Document, value: Value, section: Section) -> bool:
-    """Take a property of the broker about virtual destinations; whether it is one."""
+def read_virtual(document: Document, value: Value, section: Section) -> bool:
+    """Read a property of the broker about virtual destinations; return whether it is one."""
     given = (value.text or "").lower()
     if value.name == "destinationInterceptors":
         section |= _read_interceptors(document, value)
@@ -57,7 +57,7 @@ def _virtual_destinations(document: Document, value: Value) -> Iterator[Bean]:
 def _read_topic(document: Document, bean: Bean) -> Section:
     section: Section = {}
     for inner in bean.values.values():
-        document.take(bean, inner, VirtualTopicConfig, section)
+        document.read_option(bean, inner, VirtualTopicConfig, section)
     return section
 
 
@@ -70,7 +70,7 @@ def _read_composite(document: Document, bean: Bean) -> Section:
             forwards = [_read_forward(document, bean) for bean in document.beans(inner)]
             section |= {"forwardTo": forwards} if forwards else {}
         else:
-            document.take(bean, inner, CompositeConfig, section)
+            document.read_option(bean, inner, CompositeConfig, section)
     return section
 
 
@@ -86,5 +86,5 @@ def _read_forward(document: Document, bean: Bean) -> Section:
         if inside is not None:
             section |= _read_forward(document, inside)
         else:
-            document.take(bean, inner, ForwardConfig, section)
+            document.read_option(bean, inner, ForwardConfig, section)
     return section

@@ -381,8 +381,8 @@ class Adapter:
         """
         return []
 
-    def takes_writes(self, connection: Any) -> bool:  # noqa: ARG002
-        """Return whether the server of a connection takes writes; a standby does not."""
+    def accepts_writes(self, connection: Any) -> bool:  # noqa: ARG002
+        """Return whether the server of a connection accepts writes; a standby does not."""
         return True
 
     def engine_options(self, url: URL) -> dict[str, Any]:

@@ -489,7 +489,7 @@ class MysqlAdapter(Adapter):
             raise ConfigurationError("only pymysql takes several hosts: use that driver", option="url")
         return []
 
-    def takes_writes(self, connection: Any) -> bool:
+    def accepts_writes(self, connection: Any) -> bool:
         with contextlib.closing(connection.cursor()) as cursor:
             cursor.execute("SELECT @@global.read_only")
             [(only,)] = cursor.fetchall()

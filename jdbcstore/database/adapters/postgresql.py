@@ -265,7 +265,7 @@ class PostgresqlAdapter(Adapter):
             return []
         return [host_and_port(host, _PORT) for host in named]
 
-    def takes_writes(self, connection: Any) -> bool:
+    def accepts_writes(self, connection: Any) -> bool:
         [(only,)] = connection.execute("SHOW transaction_read_only").fetchall()
         return bool(only == "off")
 

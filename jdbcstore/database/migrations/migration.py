@@ -163,7 +163,7 @@ class Migration:
         return (self.found.rows(self.tables.acknowledged) or 0) if going else 0
 
     def run(self) -> None:
-        """Take the steps.
+        """Run the steps.
 
         :raises SchemaError: the database refused one
         """
@@ -222,8 +222,8 @@ class Migration:
         context.execute(version.insert().values(version_num=self._from.id))
         self.recorded = self._from.id
 
-    def take(self, steps: Steps) -> None:
-        """Take the needed steps of a revision; called by its script.
+    def run_steps(self, steps: Steps) -> None:
+        """Run the needed steps of a revision; called by its script.
 
         :raises SchemaError: the database refused one
         """
@@ -231,7 +231,7 @@ class Migration:
         for step in steps(self.tables, self.adapter):
             if step.title in planned:
                 with self._watch(planned[step.title]) as advance:
-                    self._take(step, advance)
+                    self._run_step(step, advance)
 
     def end(self, context: Any) -> None:
         """Drop the recorded revision, which ActiveMQ's own tables do not have; called by the environment."""
@@ -239,7 +239,7 @@ class Migration:
             context.execute(DropTable(self.tables.version))
             self.found.discard(self.tables.version)
 
-    def _take(self, step: Step, advance: Advance) -> None:
+    def _run_step(self, step: Step, advance: Advance) -> None:
         try:
             step.run(self.found, advance)
         except DBAPIError as error:

@@ -65,7 +65,7 @@ class GivenStatements:
         """Return all of them."""
         return [Replacement(BY_NAME[name], template) for name, template in self._templates.items()]
 
-    def take(self, name: str, **internal: str) -> Sql | None:
+    def statement(self, name: str, **internal: str) -> Sql | None:
         """Return the statement of that name, if it is given, with its parameters renamed by ``internal``."""
         template = self._templates.get(name)
         if template is None:

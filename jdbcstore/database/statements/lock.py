@@ -56,22 +56,22 @@ class LockStatements(StatementBuilder):
         columns = (lock.c.id, lock.c.time, lock.c.broker_name)
         self.own_lock_create = self._compile(lambda: adapter.locked(select(*columns).where(self._row)))
         self.lock_probe = self._compile(lambda: adapter.shared(select(*columns).where(self._row)))
-        self.lock_create = given.take("lockCreateStatement") or self.own_lock_create
+        self.lock_create = given.statement("lockCreateStatement") or self.own_lock_create
         self.lock_touch = self._compile(lambda: update(lock).where(self._row).values(id=lock.c.id))
         time = bindparam("time", type_=BigInteger())
         holder: BindParameter[Any] = bindparam("broker_name")
         own = self._compile(lambda: update(lock).where(self._row).values(time=time))
-        self.lock_update = given.take("lockUpdateStatement") or own
+        self.lock_update = given.statement("lockUpdateStatement") or own
         now = bindparam("now", type_=BigInteger())
         free = or_(lock.c.time.is_(None), lock.c.time < now)
         lease = update(lock).values(broker_name=holder, time=time)
         own = self._compile(lambda: lease.where(free, self._row))
-        self.lease_obtain = given.take("leaseObtainStatement") or own
+        self.lease_obtain = given.statement("leaseObtainStatement") or own
         own = self._compile(lambda: lease.where(lock.c.broker_name == bindparam("holder"), self._row))
-        self.lease_update = given.take("leaseUpdateStatement") or own
+        self.lease_update = given.statement("leaseUpdateStatement") or own
         own = self._compile(lambda: select(lock.c.broker_name, lock.c.time).where(self._row))
-        self.lease_owner = given.take("leaseOwnerStatement") or own
-        self.now_ms: Sql | None = given.take("currentDateTimeStatement")
+        self.lease_owner = given.statement("leaseOwnerStatement") or own
+        self.now_ms: Sql | None = given.statement("currentDateTimeStatement")
         """The database's clock, converted by :func:`epoch_ms`; None if it has none."""
         if self.now_ms is None and adapter.now_ms:
             clock: ColumnElement[Any] = literal_column(adapter.now_ms)

@@ -101,13 +101,13 @@ class Statements(StatementBuilder):
             return and_(by_producer, t.c.msgid_seq == bindparam("msgid_seq"))
 
         own = self._insert(t)
-        add = self._given.take("addMessageStatement")
+        add = self._given.statement("addMessageStatement")
         self.add_message = add or own
         self._add_columns = itemgetter(*map(own.names.index, add.names)) if add else None
         self.update_message = self._compile(lambda: update(t).where(by_id).values(msg=bindparam("blob")))
-        self.update_message_by_name = self._given.take("updateMessageStatement", msg="blob")
+        self.update_message_by_name = self._given.statement("updateMessageStatement", msg="blob")
         """The user's, which changes every message with a message id; None if there is none."""
-        remove = self._given.take("removeMessageStatement", id="id_")
+        remove = self._given.statement("removeMessageStatement", id="id_")
         # Messages of a prepared transaction are not removed. The key comes last, for lists of keys.
         self.remove_message = remove or self._compile(
             lambda: delete(t).where(t.c.xid.is_(None), self._found_here(t), by_id)
@@ -126,10 +126,10 @@ class Statements(StatementBuilder):
         self.find_message_by_id: Statement = self._compile(
             lambda: select(t.c.id, t.c.msg).where(by_id, self._committed_here())
         )
-        if find := self._given.take("findMessageSequenceIdStatement"):
+        if find := self._given.statement("findMessageSequenceIdStatement"):
             named = picked(find, (0, 1), sort=True)
             self.find_message_sequence_id = message_by_name(named, self.find_priority_by_id)
-        if find := self._given.take("findMessageByIdStatement", id="id_"):
+        if find := self._given.statement("findMessageByIdStatement", id="id_"):
             self.find_message_by_id = message_by_id(self.find_priority_by_id, find)
         self.find_sizes_by_ids = self._compile(
             lambda: select(t.c.id, self._adapter.size(t.c.msg)).where(
@@ -158,11 +158,11 @@ class Statements(StatementBuilder):
         def overdue() -> ColumnElement[bool]:
             return and_(t.c.expiration > ZERO, t.c.expiration < bindparam("now_ms"))
 
-        self.find_next_messages = self._given.take("findNextMessagesStatement", last_id="after") or (
+        self.find_next_messages = self._given.statement("findNextMessagesStatement", last_id="after") or (
             self._page(lambda: self._by_index(behind(t.c.id, t.c.msg)))
         )
         self.find_next_messages_by_priority = self._lanes(lambda: behind(t.c.id, t.c.msg))
-        if page := self._given.take("findNextMessagesByPriorityStatement"):
+        if page := self._given.statement("findNextMessagesByPriorityStatement"):
             self.find_next_messages_by_priority = LaneQueries(one_lane(page), one_lane(page))
         self.find_expired_messages = self._page(
             lambda: self._by_index(behind(t.c.id, t.c.msg).where(overdue()), "expiration")
@@ -180,8 +180,8 @@ class Statements(StatementBuilder):
         def subscribed() -> Select[Any]:
             return select(self._adapter.exact(acks.c.container))
 
-        take = self._given.take
-        self.destination_message_count = take("destinationMessageCountStatement") or self._compile(
+        statement = self._given.statement
+        self.destination_message_count = statement("destinationMessageCountStatement") or self._compile(
             lambda: select(func.count()).select_from(t).where(self._committed_here())
         )
         bytes_ = func.coalesce(func.sum(self._adapter.size(t.c.msg)), ZERO)
@@ -189,17 +189,17 @@ class Statements(StatementBuilder):
             lambda: select(func.count(), bytes_).where(self._committed_here())
         )
         self.find_priorities = self._page(lambda: self._by_index(select(t.c.priority).where(self._here(t))))
-        self.find_all_destinations = take("findAllDestinationsStatement") or self._compile(
+        self.find_all_destinations = statement("findAllDestinationsStatement") or self._compile(
             lambda: union(select(self._adapter.exact(t.c.container)), subscribed())
         )
         self.find_subscribed_destinations = self._compile(lambda: subscribed().distinct())
-        self.find_last_sequence_id_in_msgs = take("findLastSequenceIdInMsgsStatement") or self._compile(
+        self.find_last_sequence_id_in_msgs = statement("findLastSequenceIdInMsgsStatement") or self._compile(
             lambda: select(func.max(t.c.id))
         )
-        self.find_last_sequence_id_in_acks = take("findLastSequenceIdInAcksStatement") or self._compile(
+        self.find_last_sequence_id_in_acks = statement("findLastSequenceIdInAcksStatement") or self._compile(
             lambda: select(func.max(acks.c.last_acked_id))
         )
-        self.last_producer_sequence_id = take("lastProducerSequenceIdStatement") or self._compile(
+        self.last_producer_sequence_id = statement("lastProducerSequenceIdStatement") or self._compile(
             lambda: select(func.max(t.c.msgid_seq)).where(
                 self._equal(t.c.msgid_prod, bindparam("msgid_prod"))
             )
@@ -207,11 +207,11 @@ class Statements(StatementBuilder):
         self.find_all_message_ids: Statement = self._page_of(
             lambda: select(t.c.msgid_prod, t.c.msgid_seq).order_by(t.c.id.desc())
         )
-        if page := take("findAllMessageIdsStatement"):
+        if page := statement("findAllMessageIdsStatement"):
             self.find_all_message_ids = picked(page, (1, 2))
 
     def _define_subscriptions(self) -> None:
-        acks, take = self._tables.acks, self._given.take
+        acks, statement = self._tables.acks, self._given.statement
 
         def marks(whose: ColumnElement[bool]) -> Select[Any]:
             subscribed = acks.c.priority.between(ZERO, literal_column("9"))
@@ -221,22 +221,22 @@ class Statements(StatementBuilder):
 
         self.find_all_marks = self._compile(lambda: marks(self._here(acks)))
         self.find_all_durable_subs: Statement = self.find_all_marks
-        if find := take("findAllDurableSubsStatement"):
+        if find := statement("findAllDurableSubsStatement"):
             # It has SELECTOR, SUB_NAME, CLIENT_ID, SUB_DEST, in no order.
             self.find_all_durable_subs = picked(find, (2, 1, None, None, 0, 3), sort=True)
         self.find_marks = self._compile(lambda: marks(self._sub(acks)))
         self.find_durable_sub: Statement = self.find_marks
-        if find := take("findDurableSubStatement"):
+        if find := statement("findDurableSubStatement"):
             self.find_durable_sub = subscription_rows(self.find_marks, find)
         names = (acks.c.container, acks.c.client_id, acks.c.sub_name)
         self.find_taken_for_it = self._compile(
             lambda: select(*names).where(*(column == bindparam(column.key) for column in names))
         )
-        self.create_durable_sub = take("createDurableSubStatement") or self._insert(acks)
-        self.delete_subscription = take("deleteSubscriptionStatement") or self._compile(
+        self.create_durable_sub = statement("createDurableSubStatement") or self._insert(acks)
+        self.delete_subscription = statement("deleteSubscriptionStatement") or self._compile(
             lambda: delete(acks).where(self._sub(acks))
         )
-        self.delete_destination_subscriptions = take("removeAllSubscriptionsStatement") or self._compile(
+        self.delete_destination_subscriptions = statement("removeAllSubscriptionsStatement") or self._compile(
             lambda: delete(acks).where(self._here(acks))
         )
         move = self._compile(
@@ -246,8 +246,12 @@ class Statements(StatementBuilder):
                 .values(last_acked_id=bindparam("last"))
             )
         )
-        self.update_durable_last_ack = take("updateDurableLastAckStatement", last_acked_id="last") or move
-        given = take("updateDurableLastAckWithPriorityStatement", last_acked_id="last", priority="priority_")
+        self.update_durable_last_ack = (
+            statement("updateDurableLastAckStatement", last_acked_id="last") or move
+        )
+        given = statement(
+            "updateDurableLastAckWithPriorityStatement", last_acked_id="last", priority="priority_"
+        )
         self.update_durable_last_ack_with_priority = given or move
 
     def _define_acknowledgements(self) -> None:
@@ -294,17 +298,17 @@ class Statements(StatementBuilder):
         self.remove_destination_acknowledged = self._compile(lambda: delete(ahead).where(self._here(ahead)))
 
     def _replace_pending(self) -> None:
-        page = self._given.take("findDurableSubMessagesStatement", last_id="after")
+        page = self._given.statement("findDurableSubMessagesStatement", last_id="after")
         if page:
             self.find_durable_sub_messages = pending_page(page, self._still_pending())
-        page = self._given.take("findDurableSubMessagesByPriorityStatement", last_id="after")
+        page = self._given.statement("findDurableSubMessagesByPriorityStatement", last_id="after")
         if page:
             pending = pending_page(page, self._still_pending(by_lane=True))
             self.find_durable_sub_messages_by_priority = LaneQueries(pending, pending)
-        if count := self._given.take("durableSubscriberMessageCountStatement"):
+        if count := self._given.statement("durableSubscriberMessageCountStatement"):
             own = self.durable_subscriber_message_count
             self.durable_subscriber_message_count = self._count_pending(count, own)
-        if count := self._given.take("durableSubscriberMessageCountStatementWithPriority"):
+        if count := self._given.statement("durableSubscriberMessageCountStatementWithPriority"):
             own = self.durable_subscriber_message_count_with_priority
             self.durable_subscriber_message_count_with_priority = self._count_pending(
                 count, own, by_lane=True

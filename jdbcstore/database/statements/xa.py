@@ -44,7 +44,7 @@ class XaStatements(StatementBuilder):
 
         own_flags = self._compile(flags)
         self.find_flags: Statement = own_flags
-        if given_flags := given.take("findOpsPendingOutcomeStatement"):
+        if given_flags := given.statement("findOpsPendingOutcomeStatement"):
             self.find_flags = narrowed(own_flags, given_flags, ((0, 1),))
         self.find_flagged = self._compile(
             lambda: (
@@ -53,8 +53,8 @@ class XaStatements(StatementBuilder):
                 .order_by(t.c.id)
             )
         )
-        flag = given.take("updateXidFlagStatement", xid="xid_", id="id_")
-        find = given.take("findXidByIdStatement", id="id_")
+        flag = given.statement("updateXidFlagStatement", xid="xid_", id="id_")
+        find = given.statement("findXidByIdStatement", id="id_")
         self.looks_before_flagging = bool(flag or find)
         """Whether :attr:`update_xid_flag` may match a message of another transaction."""
         self.update_xid_flag = flag or self._compile(
@@ -64,12 +64,12 @@ class XaStatements(StatementBuilder):
         )
         self.find_xid_by_id = find or self._compile(lambda: select(t.c.xid).where(by_id))
         self.release_xid_flag = self._compile(lambda: update(t).where(by_id).values(xid=null()))
-        self.clear_xid_flag = given.take("clearXidFlagStatement", id="id_") or self._compile(
+        self.clear_xid_flag = given.statement("clearXidFlagStatement", id="id_") or self._compile(
             lambda: update(t).where(by_id).values(xid=null(), id=bindparam("new_id"))
         )
 
     def _define_marks(self, given: GivenStatements) -> None:
-        acks, take = self._tables.acks, given.take
+        acks, statement = self._tables.acks, given.statement
 
         def lane() -> ColumnElement[bool]:
             return and_(self._sub(acks), acks.c.priority == bindparam("priority_"))
@@ -81,15 +81,19 @@ class XaStatements(StatementBuilder):
             ).where(acks.c.xid > LOWEST)
         )
         self.find_acks_pending_outcome: Statement = own_marks
-        if find := take("findAcksPendingOutcomeStatement"):
+        if find := statement("findAcksPendingOutcomeStatement"):
             same = ((5, 0), (0, 1), (1, 2), (2, 3))
             self.find_acks_pending_outcome = narrowed(own_marks, find, same)
         self.find_mark = self._compile(lambda: select(acks.c.last_acked_id, acks.c.xid).where(lane()))
         mark = self._compile(lambda: update(acks).where(lane()).values(xid=bindparam("xid_")))
-        self.update_durable_last_ack_in_tx = take("updateDurableLastAckInTxStatement", xid="xid_") or mark
-        given_mark = take("updateDurableLastAckWithPriorityInTxStatement", xid="xid_", priority="priority_")
+        self.update_durable_last_ack_in_tx = (
+            statement("updateDurableLastAckInTxStatement", xid="xid_") or mark
+        )
+        given_mark = statement(
+            "updateDurableLastAckWithPriorityInTxStatement", xid="xid_", priority="priority_"
+        )
         self.update_durable_last_ack_with_priority_in_tx = given_mark or mark
-        clear = take("clearDurableLastAckInTxStatement", priority="priority_")
+        clear = statement("clearDurableLastAckInTxStatement", priority="priority_")
         self.clear_durable_last_ack_in_tx = clear or self._compile(
             lambda: update(acks).where(lane()).values(xid=null())
         )

@@ -96,9 +96,9 @@ class FilteredStore:
             try:
                 added = store.add_each_async([routed[at][1] for at in mine])
             except StoreError as error:
-                gathered.take(dict.fromkeys(mine, error))
+                gathered.record(dict.fromkeys(mine, error))
             else:
-                added.add_done_callback(partial(gathered.take_done, mine))
+                added.add_done_callback(partial(gathered.record_done, mine))
         return gathered.result
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
@@ -192,14 +192,14 @@ class _Gathered:
         self._merged = merged
         self._lock = threading.Lock()
 
-    def take_done(self, places: list[int], added: StoreFuture[list[Outcome]]) -> None:
+    def record_done(self, places: list[int], added: StoreFuture[list[Outcome]]) -> None:
         """Note that a store has completed its part, on its own thread."""
         try:
-            self.take(dict(zip(places, added.result(), strict=True)))
+            self.record(dict(zip(places, added.result(), strict=True)))
         except StoreError as error:
-            self.take(dict.fromkeys(places, error))
+            self.record(dict.fromkeys(places, error))
 
-    def take(self, outcomes: Mapping[int, Outcome]) -> None:
+    def record(self, outcomes: Mapping[int, Outcome]) -> None:
         """Record the outcomes of one part; the last one completes the future."""
         with self._lock:
             self._outcomes.update(outcomes)

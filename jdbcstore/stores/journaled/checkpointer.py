@@ -262,7 +262,7 @@ class Checkpointer:
         # Nothing may be in the backing store that a crash can take out of the journal.
         self._writer.log.sync()
         while plan.changes:
-            self._take(plan.changes[0])
+            self._apply_accepted(plan.changes[0])
             del plan.changes[0]
         if plan.operation is not None:
             self._subscriptions.operated(plan.operation)
@@ -277,7 +277,7 @@ class Checkpointer:
         """Release files of the journal, after the backing store got the bodies that it refers to in them."""
         for up_to, number in self._bodies.due(self.mark, everything=everything):
             for changes in self._bodies.moves(self.mark, up_to):
-                self._take(changes)
+                self._apply_accepted(changes)
             self.mark = self._bodies.moved(self.mark, up_to)
             with self._overlay.lock:
                 kept = min((held.number for held in self._overlay.prepared.values()), default=number + 1)
@@ -306,7 +306,7 @@ class Checkpointer:
                 self._writer.write_now(unit)
                 self._writer.discount(unit.size)
 
-    def _take(self, changes: Changes) -> None:
+    def _apply_accepted(self, changes: Changes) -> None:
         """Apply a transaction, without the messages that the backing store refuses: these are set aside."""
         try:
             with self.gate:
@@ -314,20 +314,20 @@ class Checkpointer:
         except StoreError as error:
             if not self._sets_aside(error):
                 raise
-            self._take_apart(changes, error)
+            self._apply_separately(changes, error)
 
     def _sets_aside(self, error: StoreError) -> bool:
         """Return whether to set aside the messages that the backing store refuses with an error."""
         return refuses_a_row(error)
 
-    def _take_apart(self, changes: Changes, error: StoreError) -> None:
+    def _apply_separately(self, changes: Changes, error: StoreError) -> None:
         """Apply it by halves, until a refused row is alone."""
         adds, updates, bodies = changes.adds, changes.updates, changes.bodies
         rows = len(adds) + len(updates) + len(bodies)
         if not rows:
             raise error
         if rows == 1:
-            self._take(self._without(changes, error))
+            self._apply_accepted(self._without(changes, error))
             return
         half = rows // 2
         of_updates = max(half - len(adds), 0)
@@ -335,8 +335,8 @@ class Checkpointer:
         # The first half does not complete the transaction's mark.
         written = max([self.mark.written, *(sequence for sequence, _ in adds[:half])])
         begun = replace(changes.mark, applied=self.mark.applied, written=written)
-        self._take(Changes(begun, adds[:half], updates[:of_updates], bodies=bodies[:of_bodies]))
-        self._take(
+        self._apply_accepted(Changes(begun, adds[:half], updates[:of_updates], bodies=bodies[:of_bodies]))
+        self._apply_accepted(
             replace(changes, adds=adds[half:], updates=updates[of_updates:], bodies=bodies[of_bodies:])
         )
 

@@ -109,7 +109,7 @@ class JournalUnit:
 
     def apply(self, overlay: Overlay, sequence: int, number: int) -> None:
         """Apply it as the record of this number; the overlay's lock is held."""
-        overlay.take(self.kind, self.xid, self.writes, sequence, number)
+        overlay.apply(self.kind, self.xid, self.writes, sequence, number)
 
     def blobs_at(self) -> Iterable[int]:
         """Offsets in its record of the blobs of messages that get a sequence."""

@@ -144,7 +144,7 @@ class JournalFront:
                 continue
             xid, writes = decode_record(record)
             if record.number <= after:
-                self._take_prepared(record, xid, writes)
+                self._apply_prepared(record, xid, writes)
                 continue
             if record.kind == OPERATE:
                 self.checkpoint()  # of all before it
@@ -152,7 +152,7 @@ class JournalFront:
             with overlay.lock:
                 overlay.last_number = record.number
                 overlay.journaled += len(record.body)
-                overlay.take(record.kind, xid, writes, record.sequence, record.number)
+                overlay.apply(record.kind, xid, writes, record.sequence, record.number)
                 if self.bodies.are_used and record.kind in (WRITE, COMMIT):
                     start = record.offset + RECORD
                     places = [(record.segment, start + at) for at in blobs_at(writes.adds, xid)]
@@ -175,7 +175,7 @@ class JournalFront:
         self._open_prioritized()
         self.checkpointer.checkpoint(is_replay=True)
 
-    def _take_prepared(self, record: Record, xid: XATransactionId | None, writes: RecordedWrites) -> None:
+    def _apply_prepared(self, record: Record, xid: XATransactionId | None, writes: RecordedWrites) -> None:
         """Apply the prepares and outcomes of a record that the backing store has."""
         if record.kind != COMMIT:
             self._note(record.kind, xid, writes)
@@ -188,7 +188,7 @@ class JournalFront:
                 if xid is not None:
                     self.overlay.end_prepared(xid)
                 return
-            self.overlay.take(record.kind, xid, writes, record.sequence, record.number)
+            self.overlay.apply(record.kind, xid, writes, record.sequence, record.number)
 
     def _note(self, kind: int, xid: XATransactionId | None, writes: RecordedWrites) -> None:
         """Notify the audit, before the overlay applies the record: that of a rollback has no messages."""

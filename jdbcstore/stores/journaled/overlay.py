@@ -257,7 +257,7 @@ class Overlay:
         """Roughly the bytes in memory."""
         return self.active.size + (self.frozen.size if self.frozen else 0) + self.prepared_size
 
-    def take(
+    def apply(
         self, kind: int, xid: XATransactionId | None, writes: RecordedWrites, first: int, number: int
     ) -> None:
         """Apply a record with this number, and with ``first`` as its first sequence."""

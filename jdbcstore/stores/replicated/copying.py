@@ -14,7 +14,7 @@ _TIMEOUT = 30.0
 _MODE = 0o640
 
 
-def take_copy(file: Path, copy: Path) -> int:
+def copy_database(file: Path, copy: Path) -> int:
     """Copy the database in a file as it is at one moment; return the last record of the journal that it has.
 
     :raises StoreUnavailable: it cannot be read, or there is no room

@@ -25,7 +25,7 @@ from jdbcstore.stores.journaled.destinations import JournaledTopicMessageStore
 from jdbcstore.stores.journaled.entries import JournalUnit
 from jdbcstore.stores.journaled.front import JournalFront
 from jdbcstore.stores.journaled.records import OPERATE, RecordedWrites
-from jdbcstore.stores.replicated.copying import take_copy
+from jdbcstore.stores.replicated.copying import copy_database
 from jdbcstore.stores.replicated.nodes import database_file, life_of, node_of, place_of
 from jdbcstore.stores.shared.checkpoint import CheckpointedTopic, SubscriptionKey
 from jdbcstore.stores.shared.checks import destination_named
@@ -353,6 +353,6 @@ class MembersWatch:
             self._checkpoint()
         with tempfile.TemporaryDirectory(prefix=".jdbcstore-copy-", dir=self._file.parent) as folder:
             copy = Path(folder) / "copy.db"
-            applied = take_copy(self._file, copy)
+            applied = copy_database(self._file, copy)
             members.offer(Copy(member.wants, applied, copy.stat().st_size), copy)
         self._made.add(member.wants)

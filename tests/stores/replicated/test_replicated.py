@@ -49,7 +49,7 @@ from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.journaled.records import OPERATE, encode_operation
 from jdbcstore.stores.replicated.adopting import adopt
-from jdbcstore.stores.replicated.copying import restore, take_copy
+from jdbcstore.stores.replicated.copying import copy_database, restore
 from jdbcstore.stores.replicated.follower import StreamFollower
 from jdbcstore.stores.replicated.store import ReplicatedStore
 from jdbcstore.stores.shared.operations import BEGIN, RecordedOperation
@@ -452,7 +452,7 @@ def test_a_copy_that_lacks_records_is_not_taken(
             )
 
         copy = tmp_path / "copy.db"
-        applied = take_copy(tmp_path / "a.db", copy)
+        applied = copy_database(tmp_path / "a.db", copy)
         name = wait_until(wanted, what="a follower that asks for a copy")
         members.offer(Copy(name, 1, copy.stat().st_size), copy)
         assert "ends with record 1, and record" in wait_until(trouble, what="what it says")
@@ -592,7 +592,7 @@ def test_what_is_left_of_a_stream_is_applied_before_it_goes_on(
     first.queue("Q").add_message(Message("1"))
     first.checkpoint()
     first.queue("Q").add_message(Message("2"))
-    take_copy(tmp_path / "a.db", tmp_path / "b.db")
+    copy_database(tmp_path / "a.db", tmp_path / "b.db")
     first.queue("Q").add_message(Message("3"))
     first.close()
     journal = configured("b").journal
@@ -928,7 +928,7 @@ def test_copies_are_not_readable_by_all(configured: Configured, tmp_path: Path) 
             store.queue("Q").add_message(Message("1"))
             with closing(StreamServer(configuration.journal, create=False)) as server:
                 members, taken = Members(server), tmp_path / "taken"
-                copy = Copy("c", take_copy(tmp_path / "a.db", taken), taken.stat().st_size)
+                copy = Copy("c", copy_database(tmp_path / "a.db", taken), taken.stat().st_size)
                 members.offer(copy, taken)
                 members.fetch(copy, tmp_path / "fetched", lambda _: None)
         restore(taken, tmp_path / "fetched", tmp_path / "kept")

@@ -52,7 +52,7 @@ class Cluster(ABC):
         """The ports of the nodes for clients."""
 
     @abstractmethod
-    def takes_writes(self, port: int) -> bool:
+    def accepts_writes(self, port: int) -> bool:
         """Return whether the node at this port takes writes now."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ class _AllWrite(Cluster, Generic[N]):
     def ports(self) -> Sequence[int]:
         return [node.port for node in self._nodes]
 
-    def takes_writes(self, port: int) -> bool:
+    def accepts_writes(self, port: int) -> bool:
         return self._serves(next(node for node in self._nodes if node.port == port))
 
     @abstractmethod
@@ -306,7 +306,7 @@ class Patroni(Cluster):
     def ports(self) -> Sequence[int]:
         return [node.port for node in self._nodes]
 
-    def takes_writes(self, port: int) -> bool:
+    def accepts_writes(self, port: int) -> bool:
         return next(node for node in self._nodes if node.port == port).role() == "primary"
 
     def settle(self) -> None:
@@ -429,7 +429,7 @@ class Balancer:
 
     def _lead(self) -> None:
         ports = [*self._failed]
-        for port, serves in zip(ports, self._pool.map(self._cluster.takes_writes, ports), strict=True):
+        for port, serves in zip(ports, self._pool.map(self._cluster.accepts_writes, ports), strict=True):
             self._failed[port] = 0 if serves else self._failed[port] + 1
         for number, line in enumerate(self._lines):
             now = self._at[number]

@@ -171,7 +171,7 @@ class JdbcCursor:
             statement.setMaxRows(most)
         _bind(statement, parameters)
         if statement.execute():
-            self._take(statement.getResultSet())
+            self._open_rows(statement.getResultSet())
         else:
             self.rowcount = statement.getUpdateCount()
             self._finish()
@@ -213,7 +213,7 @@ class JdbcCursor:
         self._statement = self.connection.take(operation)
         return self._statement
 
-    def _take(self, rows: Any) -> None:
+    def _open_rows(self, rows: Any) -> None:
         self._rows = rows
         meta = rows.getMetaData()
         columns = range(1, meta.getColumnCount() + 1)

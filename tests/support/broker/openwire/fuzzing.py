@@ -270,7 +270,7 @@ class Wire(asyncio.Transport):
         return 0
 
     def pause_reading(self) -> None:
-        """The fuzzer looks at ``takes_frames`` itself."""
+        """The fuzzer looks at ``accepts_frames`` itself."""
 
     def resume_reading(self) -> None:
         """As above."""
@@ -336,7 +336,7 @@ class InProcess:
         connection, replies = wire.connection, wire.connection.replies
         connection.get_buffer(len(frame))[: len(frame)] = frame
         connection.buffer_updated(len(frame))
-        while not replies.takes_frames and not replies.ended:
+        while not replies.accepts_frames and not replies.ended:
             await asyncio.sleep(_PAUSE)
         if replies.ended and not wire.is_closing():
             wire.close()
