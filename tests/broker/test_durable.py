@@ -18,7 +18,7 @@ from jdbcstore.broker.cursors.file import FileCursor
 from jdbcstore.broker.cursors.store import LoadedCursor, StoreCursor
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.topics.durable import DurableFeed, DurableSubscriber
-from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
+from jdbcstore.config.policy import IndividualDeadLetterStrategy, PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import (
     InvalidDestination,
     InvalidSelector,
@@ -498,6 +498,22 @@ def test_what_is_rejected_is_redelivered_and_then_dead(store: Store) -> None:
             assert dead.bodies == ["a"]
             assert (pending(store), pending(store, client="d")) == (1, 2)
             await other.got(2)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_dead_letters_may_be_apart_for_each_subscriber(store: Store, *, apart: bool) -> None:
+    strategy = IndividualDeadLetterStrategy(topic_prefix="DLQ.", destination_per_durable_subscriber=apart)
+
+    async def main() -> None:
+        async with running(store, PolicyEntry(topic=">", dead_letter_strategy=strategy)) as engine:
+            consumer = await subscribe(engine)
+            await send(engine, topic("a"))
+            await consumer.got(1)
+            await consumer.subscription.reject(consumer.deliveries)
+            dead = await consume(engine, "DLQ.T.c:s" if apart else "DLQ.T")
+            assert [delivery.message.body for delivery in await dead.got(1)] == ["a"]
 
     asyncio.run(main())
 
