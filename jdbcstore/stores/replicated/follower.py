@@ -160,7 +160,11 @@ class StreamFollower:
         """Follow until that fails or is stopped; what passes by itself is tried again."""
         try:
             server = StreamServer(self._config, create=False)
-        except StoreUnavailable as error:
+        except (ConfigurationError, StoreUnavailable) as error:
+            # The settings of a stream that it has followed may be changed back.
+            may_pass = isinstance(error, StoreUnavailable) or self.decided.is_set()
+            if not may_pass or (self._finishing and isinstance(error, ConfigurationError)):
+                raise
             self._note(error)
             return
         self.has_connected = True

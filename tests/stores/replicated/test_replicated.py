@@ -20,12 +20,14 @@ from typing import Any
 import nats as client
 import pytest
 from nats.js import JetStreamContext
+from nats.js.api import DiscardPolicy
 from nats.js.errors import NotFoundError
 
 import jdbcstore
 from jdbcstore import Configuration, Message, XATransactionId
 from jdbcstore.abc import Announcing, Pausing, Store
 from jdbcstore.config import DataSourceConfig
+from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import CustomLockerConfig, SharedFileLockerConfig
 from jdbcstore.database.schema import JOURNAL_ROWS
 from jdbcstore.errors import (
@@ -700,6 +702,35 @@ def test_one_that_waits_says_what_keeps_it_from_following_and_goes_on(tmp_path: 
         restart_with(tmp_path / "after")
         wait_level(configuration, "b")
         assert waiting.error is None
+
+
+def test_a_stream_whose_settings_are_changed_back_is_followed_again(
+    follow: Follow, configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, configuration = follow("a").store(), configured("b")
+    store.queue("Q").add_message(Message("m"))
+    waiting = follow("b")
+    wait_level(configuration, "b")
+    attempts: list[JournalConfig] = []
+
+    def connected(config: JournalConfig, **options: Any) -> StreamServer:
+        attempts.append(config)
+        return StreamServer(config, **options)
+
+    def discard(which: DiscardPolicy) -> None:
+        async def change(js: JetStreamContext, name: str) -> None:
+            config = (await js.stream_info(name)).config
+            await js.update_stream(config.evolve(discard=which))
+
+        administer(configuration, change)
+
+    monkeypatch.setattr("jdbcstore.stores.replicated.follower.StreamServer", connected)
+    discard(DiscardPolicy.OLD)
+    wait_until(lambda: len(attempts) > 2, what="that b has tried again, and again")
+    discard(DiscardPolicy.NEW)
+    wait_level(configuration, "a", "b")
+    store.close()
+    assert bodies(waiting.store()) == ["m"]
 
 
 def test_a_stream_that_has_lost_its_end_is_refused_however_far_it_grows(tmp_path: Path) -> None:
