@@ -150,7 +150,8 @@ def test_a_dead_letter_that_is_rejected_stays(store: Store) -> None:
             for count in range(4):
                 await consumer.got(count + 1)
                 await consumer.subscription.reject([consumer.deliveries[count]])
-            await consumer.got(5)
+            *_, last = await consumer.got(5)
+            assert last.message.properties["redeliveryDelay"] == 0, "the delay of its own policy"
             assert store.queue("ActiveMQ.DLQ").message_count() == 1
 
     asyncio.run(main())

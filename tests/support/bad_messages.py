@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jdbcstore import Destination, Message
+from jdbcstore.message.openwire.encoder import set_broker_sequence
 from jdbcstore.message.openwire.pieces import LargeBody, head_of
+from jdbcstore.message.openwire.reference import SEQUENCE_AT, is_reference, refer
 from jdbcstore.stores.claims import Claims
 from jdbcstore.testing import RawTables
 
@@ -55,6 +57,8 @@ DAMAGED: dict[str, Callable[[bytes], bytes | None]] = {
     "a damaged type": lambda blob: blob.replace(_MARK.encode(), b"\xff" * len(_MARK)),
     "half pairs in the reply's destination": lambda blob: blob.replace(b"the reply", b"\xed\xa0\xbd" * 3),
     "pieces that are missing": _pieces,
+    "a body that only a journal has": lambda blob: refer(7, 1, 64, blob, 8),
+    "half a reference to a journal": lambda blob: refer(7, 1, 64, blob, 8)[:40],
 }
 CASES = (*SENT, *DAMAGED)
 
@@ -73,5 +77,8 @@ def add(claims: Claims, tables: RawTables, queue: str, case: str) -> int:
     [id_] = claims.queue(queue).add(message.replace(priority=9))
     if case in DAMAGED:
         [(blob,)] = tables.rows("SELECT MSG FROM ACTIVEMQ_MSGS WHERE ID = :i", i=id_)
-        tables.execute("UPDATE ACTIVEMQ_MSGS SET MSG = :m WHERE ID = :i", m=DAMAGED[case](bytes(blob)), i=id_)
+        damage = DAMAGED[case](bytes(blob))
+        if damage is not None and len(damage) > SEQUENCE_AT and is_reference(damage):
+            damage = set_broker_sequence(damage, SEQUENCE_AT, id_)
+        tables.execute("UPDATE ACTIVEMQ_MSGS SET MSG = :m WHERE ID = :i", m=damage, i=id_)
     return id_

@@ -79,7 +79,8 @@ def test_read_by_the_queue(claims: Claims, database: Database, case: str, keys: 
     assert texts[-1] == "good"
     assert len(texts) + len(database.rows("SELECT ID FROM ACTIVEMQ_MSGS")) == 2
     if keys != "ignored":
-        assert database.rows("SELECT ID FROM JDBCSTORE_KEYED") == []
+        own = "SELECT ID FROM ACTIVEMQ_MSGS WHERE CONTAINER = 'queue://Q'"  # what only a journal has
+        assert database.rows(f"SELECT ID FROM JDBCSTORE_KEYED WHERE ID NOT IN ({own})") == []
 
 
 @pytest.mark.backends("sqlite")

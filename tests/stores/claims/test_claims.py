@@ -26,6 +26,7 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
+from jdbcstore.stores.claims.marks import LOOK_AGAIN
 from jdbcstore.stores.claims.upkeep import Upkeep
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.polling import wait_until
@@ -356,6 +357,38 @@ def test_a_delayed_message_is_held_by_nobody(queue: ClaimQueue, database: Databa
     assert (later.message.body, later.redeliveries) == ("later", 0)
     queue.acknowledge(later)
     assert len(database.rows("SELECT ID FROM JDBCSTORE_CLAIMS")) == 1
+
+
+def test_how_long_a_wait_lasts_without_a_wake_up(open_claims: OpenClaims, clock: FakeClock) -> None:
+    queue = open_claims(clock=clock).queue("ORDERS")
+    claims, count = queue.try_claim(1)
+    assert (claims, queue.seconds(100.0), queue.seconds(0.1)) == ([], LOOK_AGAIN, 0.1)
+    assert [queue.next_pause(pause, count) for pause in (0.2, 0.4, 0.8)] == [0.4, 0.8, 1.0]
+    queue.add(Message("later"), delay=0.75)
+    assert queue.seconds(100.0) == 0.75, "until the message can be claimed"
+    assert queue.next_pause(0.2, count) == 0.4, "there is nothing to claim yet"
+    queue.add(Message("now"))
+    assert queue.next_pause(0.2, count) == 0.2
+    [claim] = queue.claim()
+    count = queue.try_claim(1)[1]
+    queue.reject(claim, delay=0.5)
+    assert (queue.seconds(100.0), queue.next_pause(0.2, count)) == (0.5, 0.4)
+
+
+def test_a_look_that_a_limit_stopped_is_made_up_for(open_claims: OpenClaims, clock: FakeClock) -> None:
+    """Otherwise a message in front of its mark would wait until the next look from the start."""
+    one, other = (open_claims(clock=clock).queue("ORDERS") for _ in range(2))
+    one.add(*[Message(str(number)) for number in range(3)])
+    first, second = one.claim(2)
+    other.acknowledge(*other.claim())
+    clock.advance(1.0)
+    assert other.claim() == []  # its mark is behind the third message
+    one.flow.limit(claims=1)
+    one.release(first)
+    clock.advance(LOOK_AGAIN)
+    assert other.claim() == []
+    one.acknowledge(second)
+    assert [claim.message.body for claim in other.claim()] == ["0"]
 
 
 def test_many_that_become_due_are_not_left_behind(
