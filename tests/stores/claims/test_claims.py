@@ -207,6 +207,7 @@ def test_rejected_too_often_is_a_dead_letter(open_claims: OpenClaims) -> None:
     assert letter.message.original_destination == queue.destination
     assert "too often" in str(letter.message.properties["dlqDeliveryFailureCause"])
     assert str(letter.message.message_id) == "ID:host-1:1:1:1:1"
+    assert letter.message.redelivery_counter == 0, "it is new to its consumers"
 
 
 def test_without_a_queue_for_dead_letters_they_are_removed(open_claims: OpenClaims) -> None:
