@@ -142,7 +142,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         backends = [backend for backend in backends if backend.capabilities.server]
     if chosen := metafunc.config.getoption("--backends"):
         backends = [backend for backend in backends if backend.label in chosen.split(",")]
-    elif OF_ONE_ALIKE & {*metafunc.definition.path.parts} and not metafunc.config.getoption("--whole"):
+    else:
+        backends = [backend for backend in backends if not backend.on_request]
+    if (
+        not chosen
+        and OF_ONE_ALIKE & {*metafunc.definition.path.parts}
+        and not metafunc.config.getoption("--whole")
+    ):
         backends = _one_alike(metafunc.definition.nodeid, backends)
     values = [
         pytest.param(backend, marks=pytest.mark.skip(why))

@@ -55,6 +55,32 @@ def test_what_needs_a_session_is_refused(pooler: PgBouncer, open_: Callable[[str
         open_(pooler.url)
 
 
+def test_the_next_client_of_a_session_finds_it_unchanged(server: Server) -> None:
+    settings = "SELECT name, setting FROM pg_settings WHERE source = 'session' ORDER BY name"
+    with pooled(server, 1, "transaction") as pooler, contextlib.closing(pooler.connect()) as stranger:
+        before = stranger.execute(settings).fetchall()
+        with jdbcstore.open(pooler.url, query_timeout=9.0) as store, jdbcstore.open(pooler.url) as other:
+            store.queue("Q").add_message(Message("one"))
+            store.queue("Q").add_messages([Message("two"), Message("three")])
+            other.queue("Q").add_message(Message("four"))
+            bodies = [message.body for message in other.queue("Q").recover()]
+            assert bodies == ["one", "two", "three", "four"]
+            assert stranger.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
+            assert stranger.execute(settings).fetchall() == before
+
+
+@pytest.mark.parametrize(
+    "setting", ["synchronous_commit = off", "default_transaction_isolation = serializable"]
+)
+def test_a_server_with_other_settings_is_refused(pooler: PgBouncer, setting: str) -> None:
+    with contextlib.closing(pooler.connect()) as administrator:
+        [(name,)] = administrator.execute("SELECT current_user").fetchall()
+        administrator.execute(f"ALTER ROLE {name} SET {setting}")
+    pooler.forget_sessions()
+    with pytest.raises(ConfigurationError, match="ALTER ROLE"):
+        jdbcstore.open(pooler.url)
+
+
 def test_in_session_mode_there_are_sessions(server: Server) -> None:
     with pooled(server, 20, "session") as pooler:
         with _leased(pooler.url) as store:

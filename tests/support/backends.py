@@ -19,12 +19,15 @@ from jdbcstore import testing
 from tests.support.databases import (
     Database,
     DerbyDatabase,
+    GaleraDatabase,
+    GroupDatabase,
     H2Database,
     HsqldbDatabase,
     MariadbDatabase,
     MssqlDatabase,
     MysqlDatabase,
     OracleDatabase,
+    PooledDatabase,
     PostgresqlDatabase,
 )
 from tests.support.docker import SERVICE_PASSWORD
@@ -37,6 +40,9 @@ from tests.support.servers import (
     PostgresqlServer,
     Server,
 )
+from tests.support.servers.galera import GaleraServer
+from tests.support.servers.group import GroupServer
+from tests.support.servers.pgbouncer import PooledServer, TransactionPooledServer
 from tests.support.variants import PLAIN, Variant, variants_of
 
 ODBC_DRIVER = "MariaDB Unicode"
@@ -74,6 +80,8 @@ class Backend:
     capabilities: Capabilities = Capabilities()
     variant: Variant = PLAIN
     """How the stores of a contract case are opened."""
+    on_request: bool = False
+    """Run only where ``--backends`` names it."""
     contract_only: bool = False
     """Run only the contract suite on it, to save time."""
     odbc: str = ODBC_DRIVER
@@ -193,6 +201,40 @@ BACKENDS = (
         port=3306,
         administrator="root",
         administrator_database="mysql",
+    ),
+    Backend(
+        "galera",
+        scheme="mariadb+pymysql",
+        driver="pymysql",
+        database=GaleraDatabase,
+        private=GaleraServer,
+        capabilities=Capabilities(packets=True),
+        on_request=True,
+    ),
+    Backend(
+        "group-replication",
+        scheme="mysql+pymysql",
+        driver="pymysql",
+        database=GroupDatabase,
+        private=GroupServer,
+        capabilities=Capabilities(packets=True),
+        on_request=True,
+    ),
+    Backend(
+        "pgbouncer",
+        scheme="postgresql+psycopg",
+        driver="psycopg",
+        database=PooledDatabase,
+        private=PooledServer,
+        on_request=True,
+    ),
+    Backend(
+        "pgbouncer-transaction",
+        scheme="postgresql+psycopg",
+        driver="psycopg",
+        database=PooledDatabase,
+        private=TransactionPooledServer,
+        on_request=True,
     ),
     Backend(
         "h2",

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+import psycopg
 from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 
@@ -192,6 +193,68 @@ class MysqlDatabase(Database):
 
 class MariadbDatabase(MysqlDatabase):
     jdbc_scheme = "mariadb"
+
+
+class MembersDatabase(MysqlDatabase):
+    """On several nodes that all take writes: each store is opened at the next one."""
+
+    ports: ClassVar[str]
+    """A query for the ports of the members, or for addresses that end with them."""
+    causal: ClassVar[str]
+    """Lets a session read what any node has committed."""
+
+    def _use(self, url: URL) -> None:
+        super()._use(url)
+        event.listen(self.engine, "connect", self._read_causally)
+        members = ",".join(str(row[-1]) for row in super().rows(self.ports)).split(",")
+        self._urls = itertools.cycle([url.set(port=int(one.rpartition(":")[2])) for one in members])
+        self._engines = [create_engine(next(self._urls), poolclass=NullPool) for _ in members]
+
+    def _read_causally(self, connection: Any, _record: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(self.causal)
+
+    @property
+    def url(self) -> str:
+        return next(self._urls).render_as_string(hide_password=False)
+
+    def connections(self) -> int:
+        found = 0
+        for engine in self._engines:
+            with engine.connect() as connection:
+                found += len(connection.execute(text(self.sessions), {"name": self.name}).all()) - 1
+        pool = self.engine.pool
+        return found - pool.checkedin() if isinstance(pool, QueuePool) else found
+
+
+class GaleraDatabase(MembersDatabase):
+    jdbc_scheme = "mariadb"
+    ports = "SHOW STATUS LIKE 'wsrep_incoming_addresses'"
+    causal = "SET SESSION wsrep_sync_wait = 15"
+
+
+class GroupDatabase(MembersDatabase):
+    ports = "SELECT MEMBER_PORT FROM performance_schema.replication_group_members"
+    causal = "SET SESSION group_replication_consistency = 'BEFORE'"
+
+
+class PooledDatabase(PostgresqlDatabase):
+    """Behind PgBouncer, whose own sessions outlive those of its clients."""
+
+    def _use(self, url: URL) -> None:
+        self._open = 0
+        super()._use(url)
+        event.listen(self.engine, "connect", lambda *_: self._count(1))
+        event.listen(self.engine, "close", lambda *_: self._count(-1))
+
+    def _count(self, by: int) -> None:
+        self._open += by
+
+    def connections(self) -> int:
+        url = self._url.set(drivername="postgresql", database="pgbouncer")
+        with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as connection:
+            clients = connection.execute("SHOW CLIENTS").fetchall()
+        return len([client for client in clients if client[2] == self.name]) - self._open
 
 
 class MssqlDatabase(Database):

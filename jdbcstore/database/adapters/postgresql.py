@@ -26,9 +26,10 @@ from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.engines import POSTGRESQL as POSTGRESQL_ENGINES
 from jdbcstore.database.adapters.engines import EngineFacts
 from jdbcstore.database.adapters.postgresql_health import PostgresqlHealth
-from jdbcstore.database.adapters.postgresql_writing import PostgresqlWriting
+from jdbcstore.database.adapters.postgresql_writing import PostgresqlWriting, UnpreparedWriting
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.adapters.urls import host_and_port
+from jdbcstore.errors import ConfigurationError
 from jdbcstore.util.server_view import PRIMARY, STANDBY, ServerView
 
 # However large the table: a destination unknown to the statistics is sorted for each of its pages.
@@ -254,9 +255,12 @@ class PostgresqlAdapter(Adapter):
             connection.adapters.register_loader("numeric", loader)
         for loader in libpq.char_loaders():
             connection.adapters.register_loader("bpchar", loader)
+        self._set_session(connection)
+        libpq.note_cancelled_waits(connection)
+
+    def _set_session(self, connection: Any) -> None:
         connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
         connection.execute("SET synchronous_commit = on")
-        libpq.note_cancelled_waits(connection)
 
     def hosts(self, url: URL) -> list[tuple[str, int]]:
         named = url.query.get("host", ())
@@ -287,6 +291,14 @@ class PostgresqlAdapter(Adapter):
             keeps_sessions=not is_pooled,
             is_tested=engine is not None and engine.is_tested,
         )
+
+    def of_server(self, connection: Any) -> PostgresqlAdapter:
+        known = super().of_server(connection)
+        if known.server is None or known.server.keeps_sessions:
+            return known
+        pooled = PooledPostgresqlAdapter()
+        vars(pooled).update(vars(known))
+        return pooled
 
     def cursor(self, connection: Any) -> Any:
         return libpq.numbering_cursor()(connection)
@@ -371,6 +383,40 @@ class PostgresqlAdapter(Adapter):
         if changed or cursor.fetchone() == (True,):
             # It needs the same lock as a VACUUM, which may run for hours, and analyses as well.
             cursor.execute(f'ANALYZE (SKIP_LOCKED) "{table}"')
+
+
+class PooledControl(PostgresqlControl):
+    """Of PostgreSQL behind a pooler: a limit would be in effect for the next client of the session."""
+
+    def limit_lock_wait(self, seconds: float) -> None:
+        pass
+
+    def limit_silence(self, seconds: float) -> None:
+        pass
+
+
+class PooledPostgresqlAdapter(PostgresqlAdapter):
+    """PostgreSQL behind a pooler in transaction mode: nothing is set or kept in a session."""
+
+    writing = UnpreparedWriting()
+    control = PooledControl
+
+    def _set_session(self, connection: Any) -> None:
+        for name, (needed, *others) in _NEEDED.items():
+            [(value,)] = connection.execute(f"SHOW {name}").fetchall()
+            if value not in (needed, *others):
+                raise ConfigurationError(
+                    f"{name} is {value} behind this pooler, where it cannot be set for a session: set it to"
+                    f" {needed} for the user, with ALTER ROLE",
+                    option="url",
+                )
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        pass
+
+
+_NEEDED = {"transaction_isolation": ("read committed",), "synchronous_commit": ("on", "remote_apply")}
+"""Settings of a session, and the values with which the store keeps its promises."""
 
 
 def _number_of(connection: Any) -> int:

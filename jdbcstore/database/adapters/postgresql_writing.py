@@ -132,6 +132,19 @@ class PostgresqlWriting(Writing):
         return libpq.rows_of(line, result)
 
 
+class UnpreparedWriting(PostgresqlWriting):
+    """The same statements, not kept prepared: a pooler gives the next transaction another session."""
+
+    starts_writes = False
+
+    def _execute(self, cursor: Any, text: str, parameters: Sequence[bytes | None]) -> int:
+        connection = cursor.connection
+        with libpq.Answering(connection):
+            formats = [1] * len(parameters)
+            result = connection.pgconn.exec_params(text.encode(), parameters, param_formats=formats)
+        return libpq.rows_of(connection.pgconn, result)
+
+
 def _is_one_statement(batch: Batch, guards: Guards) -> bool:
     """Return whether one statement can hold everything that a batch changes."""
     if guards.last or batch.updates or (batch.others and any(rows for _, rows in batch.others)):

@@ -26,14 +26,14 @@ _PATIENCE = 90.0
 class GaleraNode(MariadbServer):
     """One node, at its own port for clients and another for the group."""
 
-    def __init__(self, first: GaleraNode | None) -> None:
+    def __init__(self, first: GaleraNode | None, folder: Path | None = None) -> None:
         self._first = first
         self._is_new = first is None
         """Whether the next start begins a group instead of joining one."""
         self.group_port, self._transfer_port, self._incremental_port = free_port(), free_port(), free_port()
         self.members: list[GaleraNode] = first.members if first else []
         self.members.append(self)
-        super().__init__()
+        super().__init__(folder)
         self._is_new = False
 
     def _find_programs(self) -> None:
@@ -156,3 +156,22 @@ class GaleraCluster:
     def close(self) -> None:
         for node in self.nodes:
             node.close()
+
+
+class GaleraServer(GaleraNode):
+    """The first of three nodes; the others start and end with it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(None, folder)
+        with ExitStack() as unless_started:
+            unless_started.callback(self.close)
+            for _ in range(2):
+                GaleraNode(self, folder)
+            for node in self.members:
+                node.wait()
+            unless_started.pop_all()
+
+    def close(self) -> None:
+        for node in [*self.members[1:]]:
+            node.close()
+        super().close()

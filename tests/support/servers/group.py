@@ -19,12 +19,12 @@ _ONLINE = "SELECT COUNT(*) FROM performance_schema.replication_group_members WHE
 class GroupMember(MysqlServer):
     """One member, at its own port for clients and another for the group."""
 
-    def __init__(self, group: str, members: list[GroupMember]) -> None:
+    def __init__(self, group: str, members: list[GroupMember], folder: Path | None = None) -> None:
         self._group = group
         self._members = members
         self.group_port = free_port()
         members.append(self)
-        super().__init__()
+        super().__init__(folder)
 
     def _initialise(self, data: Path) -> None:
         first = self._members[0]
@@ -107,3 +107,22 @@ class GroupReplication:
     def close(self) -> None:
         for node in self.nodes:
             node.close()
+
+
+class GroupServer(GroupMember):
+    """The first of two members; the other starts and ends with it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        group, members = str(uuid.uuid4()), list[GroupMember]()
+        super().__init__(group, members, folder)
+        self._other: GroupMember | None = None
+        with ExitStack() as unless_started:
+            unless_started.callback(self.close)
+            self._other = GroupMember(group, members, folder)
+            wait_until(lambda: self.rows(_ONLINE) == [(2,)], _PATIENCE, "that both are online")
+            unless_started.pop_all()
+
+    def close(self) -> None:
+        if self._other is not None:
+            self._other.close()
+        super().close()

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import psycopg
+from sqlalchemy import URL
 
 from jdbcstore.testing.polling import wait_until
 from tests.support.ports import free_port
@@ -16,6 +17,8 @@ from tests.support.servers.postgresql import PostgresqlServer
 from tests.support.servers.process import ServerMissing
 
 _PATIENCE = 60.0
+_PLENTY = 60
+"""Sessions of one database, where not their number is tested."""
 _SETTINGS = """[databases]
 * = host={server.host} port={server.port}
 [pgbouncer]
@@ -25,6 +28,8 @@ unix_socket_dir =
 auth_type = plain
 auth_file = {users}
 pool_mode = {mode}
+stats_users = {server.username}
+max_client_conn = 400
 default_pool_size = {size}
 """
 
@@ -69,6 +74,13 @@ class PgBouncer:
             autocommit=True,
         )
 
+    def forget_sessions(self) -> None:
+        """Close the sessions of the server; later ones have its present settings."""
+        server = self._server
+        server.execute_as_administrator(
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{server.username}'"
+        )
+
     def _answers(self) -> bool:
         try:
             self.connect().close()
@@ -80,3 +92,33 @@ class PgBouncer:
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class PooledServer(PostgresqlServer):
+    """A PostgreSQL that its users reach through a pooler in session mode."""
+
+    mode = "session"
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._pooler: PgBouncer | None = None
+        super().__init__(folder)
+        self._pooler = PgBouncer(self, _PLENTY, self.mode)
+
+    @property
+    def url(self) -> URL:
+        return super().url if self._pooler is None else super().url.set(port=self._pooler.port)
+
+    @property
+    def administrator_url(self) -> URL:
+        return super().administrator_url.set(port=self.port)
+
+    def close(self) -> None:
+        if self._pooler is not None:
+            self._pooler.close()
+        super().close()
+
+
+class TransactionPooledServer(PooledServer):
+    """The same with a pooler in transaction mode."""
+
+    mode = "transaction"
