@@ -195,6 +195,8 @@ class Adapter:
     """Whether a row is locked by an UPDATE that changes nothing, because a SELECT cannot lock it."""
     locks_rows: ClassVar[bool] = True
     """Whether one row can be locked while others are written."""
+    checks_values: ClassVar[bool] = True
+    """Whether values have the type of their column, and strings are valid."""
     takes_arrays: ClassVar[bool] = False
     """Whether a list of numbers can be one parameter, as in ``id = ANY (?)``."""
     shares_queues: ClassVar[bool] = False

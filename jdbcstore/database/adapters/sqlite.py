@@ -62,6 +62,7 @@ class SqliteAdapter(Adapter):
     drops_if_exists = True
     transactional_ddl = True
     locks_rows = False
+    checks_values = False
     shares_queues = True
     in_files = True
     notifies = True

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, bindparam, case, delete, exists, func, literal, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    LargeBinary,
+    bindparam,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    literal,
+    select,
+    update,
+)
 
 from jdbcstore.database.statements.builder import ONE, ZERO
 from jdbcstore.database.statements.claims import LeaseConditions
@@ -26,7 +40,7 @@ class OutboxStatements(LeaseConditions):
         )
         """The IDs of messages, each with the size of its body."""
         moved = exists().where(i.c.consumer == literal(MOVED, i.c.consumer.type), i.c.msgid == o.c.send_id)
-        columns = [column for column in o.columns if column is not o.c.error]
+        columns = [self._any(column) for column in o.columns if column is not o.c.error]
         self.find = self._page_of(
             lambda: (
                 select(*columns, case((moved, ONE), else_=ZERO))
@@ -49,8 +63,14 @@ class OutboxStatements(LeaseConditions):
         """The numbers of waiting messages and of refused ones, and the age of the oldest that waits."""
         self.find_refused = self._page_of(
             lambda: (
-                select(o.c.id, o.c.destination, o.c.created, o.c.send_id, o.c.error)
+                select(*map(self._any, (o.c.id, o.c.destination, o.c.created, o.c.send_id, o.c.error)))
                 .where(o.c.error.is_not(None))
                 .order_by(o.c.id)
             )
         )
+
+    def _any(self, column: Column[Any]) -> ColumnElement[Any]:
+        """Return a column that can be read whatever an application has inserted: strings may be bytes."""
+        if self._adapter.checks_values:
+            return column
+        return case((func.typeof(column) == literal("text"), cast(column, LargeBinary)), else_=column)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jdbcstore.abc import Transaction
-from jdbcstore.database.adapters.sql import Sql
+from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Fetch
@@ -29,6 +29,7 @@ _BYTES = 8 * 1024 * 1024
 _WINDOW_MS = 7 * 86_400_000
 """The time for which a send id is noted."""
 _PAGE = 1000
+_BODY_BYTES = InsertedMessage._fields.index("body_bytes")
 _LONGEST = 250
 """The characters of an error in a row."""
 
@@ -65,6 +66,7 @@ class OutboxTable:
     def __init__(self, session: DatabaseSession) -> None:
         self._sql = session.of(OutboxStatements)
         self._inbox = session.of(InboxStatements)
+        self._checks_values = session.adapter.checks_values
         self._allowed = _patterns(session.config.outbox_destinations)
 
     def read(self, fetch: Fetch, most: int) -> list[InsertedMessage]:
@@ -80,7 +82,10 @@ class OutboxTable:
             last = id_
         if last is None:
             return []
-        return [InsertedMessage(*row) for row in fetch(self._sql.find, up_to=last, limit=most)]
+        rows = fetch(self._sql.find, up_to=last, limit=most)
+        if self._checks_values:
+            return [InsertedMessage(*row) for row in rows]
+        return [InsertedMessage(*_texts(row))._replace(body_bytes=row[_BODY_BYTES]) for row in rows]
 
     def message(self, row: InsertedMessage) -> Message:
         """Return the message of a row.
@@ -207,4 +212,16 @@ def read_refused(session: DatabaseSession, most: int) -> list[RefusedRow]:
     :raises StoreUnavailable: the database does not answer
     """
     rows = session.fetch(session.of(OutboxStatements).find_refused, limit=most)
-    return [RefusedRow(*row) for row in rows]
+    return [
+        RefusedRow(*(v.decode(errors="backslashreplace") if isinstance(v, bytes) else v for v in row))
+        for row in rows
+    ]
+
+
+def _texts(row: Row) -> Iterator[Any]:
+    """Yield values; bytes as strings, if they are UTF-8."""
+    for value in row:
+        try:
+            yield value.decode() if isinstance(value, bytes) else value
+        except UnicodeDecodeError:
+            yield value

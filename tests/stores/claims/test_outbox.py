@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,11 @@ import pytest
 
 from jdbcstore import StoreConfig
 from jdbcstore.errors import StoreUnavailable
-from jdbcstore.message.inserted import CAUSE, DEAD_LETTERS
+from jdbcstore.message.inserted import CAUSE, DEAD_LETTERS, InsertedMessage
 from jdbcstore.message.jobs import JOBS
 from jdbcstore.stores.claims import ClaimQueue, Claims
 from jdbcstore.stores.claims.outbox import OutboxMover
-from jdbcstore.stores.jdbc.outbox import OutboxTable
+from jdbcstore.stores.jdbc.outbox import OutboxTable, read_numbers, read_refused
 from jdbcstore.stores.shared.encoding import MessageEncoder
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.claims.callers import opened
@@ -107,6 +109,26 @@ def test_bad_rows_become_dead_letters_and_do_not_stop_others(
     assert [letter.message.body for letter in letters] == [*bad, "{", "late"]
     assert all(letter.message.properties[CAUSE] for letter in letters)
     assert database.rows("SELECT * FROM JDBCSTORE_OUTBOX") == []
+
+
+@pytest.mark.backends("sqlite")
+def test_any_value_in_any_column_of_sqlite_is_moved_or_refused(
+    database: Database, mover: OutboxMover, claims: Claims
+) -> None:
+    names = [name for name in InsertedMessage._fields if name not in ("row_id", "is_duplicate")]
+    columns = [name.removesuffix("_ms").replace("expiration", "expires") for name in names]
+    values = ("CAST(x'ff' AS TEXT)", "x'fe'", "1e300", "'[]'")
+    for column, value in itertools.product(columns, values):
+        row = {"destination": "'ORDERS'", column: value}
+        into = f"INSERT INTO JDBCSTORE_OUTBOX ({', '.join(row)}) VALUES ({', '.join(row.values())})"
+        database.execute(into)
+    move_all(mover)
+    session = claims.database.session
+    refused = read_refused(session, 1000)
+    assert json.dumps(refused)
+    assert read_numbers(session)[:2] == (0, len(refused))
+    [(moved,)] = database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS")
+    assert moved + len(refused) == len(columns) * len(values)
 
 
 def test_only_allowed_destinations_are_sent_to(database: Database, open_claims: OpenClaims) -> None:
