@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import click
@@ -22,6 +23,8 @@ from benchmarks.ours import BODY
 from jdbcstore import JdbcStore, Message, StoreConfig
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.options import EngineOptions
+from jdbcstore.config.locker import LeaseDatabaseLockerConfig
+from jdbcstore.lockers import make_locker
 from jdbcstore.message.inserted import DEAD_LETTERS
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.outbox import OutboxMover
@@ -90,8 +93,8 @@ def _claimed(url: str, connector: Connector) -> float:
 
 async def _sent(url: str, connector: Connector, count: int) -> tuple[str, float]:
     """Return the row of a broker, and the median seconds from a commit to the delivery."""
-    store = await asyncio.to_thread(JdbcStore, url, _CONFIG)
-    await asyncio.to_thread(store.queue("BENCHMARK").remove_all_messages)
+    locker = make_locker(LeaseDatabaseLockerConfig(), "benchmark")
+    store = await asyncio.to_thread(partial(JdbcStore, url, _CONFIG, locker=locker))
     await asyncio.to_thread(_fill, connector, count)
     engine = Engine(store, options=EngineOptions())
     before, began = cpu.seconds(), time.perf_counter()

@@ -48,11 +48,12 @@ from jdbcstore.config.plugins import (
     LoggingConfig,
     StatisticsConfig,
 )
-from jdbcstore.errors import InvalidDestination, StoreError
+from jdbcstore.errors import ConfigurationError, InvalidDestination, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId, XATransactionId
 from jdbcstore.message.jobs import JOBS
 from jdbcstore.message.message import Message
+from jdbcstore.stores.io_exceptions import GuardedStore
 from jdbcstore.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Engine:
         engine
     :param paused: the paused queues, which the engine changes, for a store that does not record them
     :param tracing: makes spans of sends, deliveries and acknowledgements
+    :raises ConfigurationError: the store has an outbox, and no locker
     """
 
     def __init__(
@@ -172,6 +174,12 @@ class Engine:
         outbox = self.store.outbox if isinstance(self.store, KeepsOutbox) else None
         if outbox is None:
             return None
+        if isinstance(self.store, GuardedStore) and self.store.fence is None:
+            raise ConfigurationError(
+                "without a locker two brokers could send each row of the outbox: add a locker, or leave out"
+                " outbox",
+                option="outbox",
+            )
         return OutboxSender(self.loop, outbox, self.begin, self.scheduler is not None)
 
     def _make_statistics(self) -> StatisticsAnswers | None:

@@ -15,6 +15,7 @@ import jdbcstore
 from jdbcstore import Destination, JdbcStore, StoreConfig, load_config
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.config.locker import LeaseDatabaseLockerConfig
 from jdbcstore.errors import (
     ConfigurationError,
     InvalidMessage,
@@ -22,6 +23,7 @@ from jdbcstore.errors import (
     StorageFull,
     StoreUnavailable,
 )
+from jdbcstore.lockers import make_locker
 from jdbcstore.message.inserted import CAUSE, InsertedMessage
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.outbox import JdbcOutbox
@@ -32,9 +34,12 @@ from tests.support.databases import Database
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 
+CONFIG = StoreConfig(outbox=True)
+
+
 @pytest.fixture
 def store(database: Database) -> Iterator[JdbcStore]:
-    with JdbcStore(database.url, StoreConfig(outbox=True)) as store:
+    with JdbcStore(database.url, CONFIG, locker=make_locker(LeaseDatabaseLockerConfig(), "broker")) as store:
         yield store
     database.expect_closed()
 
@@ -125,7 +130,14 @@ def test_delayed_messages_are_scheduled(store: JdbcStore, database: Database) ->
     async def main() -> None:
         async with running(store, scheduler_support=True) as engine:
             consumer = await consume(engine, "Q")
-            await execute(database, insert("later", delay="60"), insert("now"))
+
+            def both() -> None:
+                with opened(database.url, "core") as caller:
+                    caller.run(insert("later", delay="60"))
+                    caller.run(insert("now"))
+                    caller.commit()
+
+            await asyncio.to_thread(both)
             await consumer.got(2)
             assert consumer.bodies == ["now", "later"]
 
@@ -290,6 +302,16 @@ def test_where_nothing_can_be_moved_it_is_refused(database: Database, section: s
     file.write_text("outbox = true\n" + sections[section])
     with pytest.raises(ConfigurationError, match="outbox moves messages in transactions of one database"):
         jdbcstore.open(load_config(file))
+
+
+@pytest.mark.backends("sqlite")
+def test_without_a_locker_it_is_refused(database: Database) -> None:
+    async def main(store: JdbcStore) -> None:
+        with pytest.raises(ConfigurationError, match="add a locker"):
+            Engine(store)
+
+    with JdbcStore(database.url, CONFIG) as store:
+        asyncio.run(main(store))
 
 
 def test_after_a_failure_the_writer_ends_first(store: JdbcStore, database: Database) -> None:

@@ -1,9 +1,9 @@
 """Sessions that insert into the outbox, and movers of both kinds, which are killed and stopped at any time.
 
-``python -m tests.support.claims.inserting URL KILLS SEED BROKERS`` forks processes, some of them at
+``python -m tests.support.claims.inserting URL KILLS SEED MOVERS LONGEST`` forks processes, some of them at
 the same time. Inserters write numbers of their session, in transactions of several rows that they commit or
-roll back, with a row of a table of their own for each. The others move rows to a queue: processes that claim,
-or with BROKERS brokers with a lease, which take over from each other. The last is not killed, and leaves
+roll back, with a row of a table of their own for each. The others move rows to a queue. They are processes
+that claim, brokers with a lease, which take over from each other, or both. The last is not killed, and leaves
 nothing to do.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
-from sqlalchemy import NullPool, create_engine
+from sqlalchemy import Connection, NullPool, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from jdbcstore import JdbcStore, StoreConfig
@@ -27,41 +27,51 @@ from jdbcstore.broker.engine import Engine
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers import make_locker
+from jdbcstore.message import openwire
 from jdbcstore.message.inserted import DEAD_LETTERS
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.outbox import OutboxMover
 from jdbcstore.stores.jdbc.outbox import read_numbers
 from tests.support.claims.victims import DONE, Fate, Fuse, Place, Victim, run_all
+from tests.support.databases import Database
 
 TARGET = "TARGET"
-SESSIONS, BESIDE = 4, 6
+CLAIMS, BROKERS, BOTH = "claims", "brokers", "both"
+MOVERS = (CLAIMS, BROKERS, BOTH)
+SESSIONS, BESIDE = 8, 6
 LEASE = 1.0
 _CONFIG = StoreConfig(cleanup_period=0, outbox=True)
 _QUIET = StoreConfig(cleanup_period=0)
 _STATEMENTS = 60
-_LONGEST = 0.8
+LONGEST = 0.8
 """Seconds after which at the latest a process is killed by its parent."""
-_PATIENCE = 120.0
+_MOST = 60
+"""Rows of a transaction, at most."""
+_PATIENCE = 900.0
 
 
 def _insert(url: str, session: int, chance: random.Random, place: Place) -> None:
     """Insert the next numbers of a session until this process is killed."""
     place("i")
     engine = create_engine(url, poolclass=NullPool)
-    with engine.connect() as connection:
-        while True:
-            try:
-                read = f"SELECT COALESCE(MAX(number), 0) FROM app_sent WHERE session = {session}"
-                last = connection.exec_driver_sql(read).scalar_one()
-                connection.commit()
-                for number in range(last + 1, last + chance.randint(2, 4)):
-                    row = f"VALUES ({session}, {number})"
-                    connection.exec_driver_sql(f"INSERT INTO app_sent (session, number) {row}")
-                    body = f"VALUES ('{TARGET}', '{session} {number}')"
-                    connection.exec_driver_sql(f"INSERT INTO JDBCSTORE_OUTBOX (DESTINATION, BODY) {body}")
-                connection.rollback() if chance.random() < 0.3 else connection.commit()
-            except DBAPIError:
-                connection.rollback()  # another process has the session, too
+    while True:
+        # Another process has the session, too, or the server is down.
+        with suppress(DBAPIError), engine.connect() as connection:
+            while True:
+                _insert_some(connection, session, chance)
+
+
+def _insert_some(connection: Connection, session: int, chance: random.Random) -> None:
+    """Insert the next numbers of a session in a transaction."""
+    read = f"SELECT COALESCE(MAX(number), 0) FROM app_sent WHERE session = {session}"
+    last = connection.exec_driver_sql(read).scalar_one()
+    connection.commit()
+    numbers = range(last + 1, last + chance.randint(2, _MOST))
+    rows = ", ".join(f"({session}, {number})" for number in numbers)
+    connection.exec_driver_sql(f"INSERT INTO app_sent (session, number) VALUES {rows}")
+    bodies = ", ".join(f"('{TARGET}', '{session} {number}')" for number in numbers)
+    connection.exec_driver_sql(f"INSERT INTO JDBCSTORE_OUTBOX (DESTINATION, BODY) VALUES {bodies}")
+    connection.rollback() if chance.random() < 0.3 else connection.commit()
 
 
 def _claim(url: str, statements: int | None, place: Place) -> None:
@@ -97,50 +107,97 @@ def _broker(url: str, place: Place) -> None:
             asyncio.run(_serve(url, lambda _: False))
 
 
-def _victims(url: str, seed: int, *, brokers: bool) -> Iterator[Victim]:
+def _victims(url: str, seed: int, movers: str, longest: float, stopped: Counter[str]) -> Iterator[Victim]:
     chance = random.Random(seed)
     number = 0
     while True:
         own, number = random.Random(chance.random()), number + 1
-        stop = own.uniform(0.05, 0.3) if own.random() < 0.2 else None
-        fate = Fate(own.uniform(0.2, _LONGEST) + (2 * LEASE if stop else 0), stop, 1.5 * LEASE)
+        stop = own.uniform(0.05, longest / 2) if own.random() < 0.2 and number % 3 == 0 else None
+        stopped["stopped"] += stop is not None
+        fate = Fate(own.uniform(0.2, longest) + (2 * LEASE if stop else 0), stop, 1.5 * LEASE)
         if number % 3:
-            yield Victim(partial(_insert, url, number % SESSIONS, own), Fate(own.uniform(0.2, _LONGEST)))
-        elif brokers:
+            yield Victim(partial(_insert, url, number % SESSIONS, own), Fate(own.uniform(0.2, longest)))
+        elif movers == BROKERS or (movers == BOTH and number % 2):
             yield Victim(partial(_broker, url), fate)
         else:
             statements = own.randint(1, _STATEMENTS) if own.random() < 0.7 else None
             yield Victim(partial(_claim, url, statements), fate)
 
 
-def _drain(url: str, brokers: bool, _: Place | None = None) -> None:
-    """Leave nothing in the outbox."""
-    if brokers:
-        asyncio.run(_serve(url, lambda store: not read_numbers(store._session).waiting))
-        return
-    with Claims(url, _QUIET) as claims:
-        mover = OutboxMover(claims.database, claims.queue, DEAD_LETTERS)
-        while mover.move():
-            pass
+def _drain(url: str, movers: str, _: Place | None = None) -> None:
+    """Leave nothing in the outbox, however often the server is down."""
+    while True:
+        with suppress(StoreError):
+            if movers != CLAIMS:
+                asyncio.run(_serve(url, lambda store: not read_numbers(store._session).waiting))
+                return
+            with Claims(url, _QUIET) as claims:
+                mover = OutboxMover(claims.database, claims.queue, DEAD_LETTERS)
+                while mover.move():
+                    pass
+                return
 
 
-def main(url: str, kills: str, seed: str, brokers: str) -> None:
-    is_broker = brokers == "brokers"
-    _drain(url, is_broker)
-    ends = run_all(_victims(url, int(seed), brokers=is_broker), int(kills), BESIDE)
-    last = Victim(partial(_drain, url, is_broker), Fate(_PATIENCE))
-    found = Counter(ends.ways)
+def main(url: str, kills: str, seed: str, movers: str, longest: str) -> None:
+    _drain(url, movers)
+    found = Counter[str]()
+    ends = run_all(_victims(url, int(seed), movers, float(longest), found), int(kills), BESIDE)
+    found.update(ends.ways)
+    last = Victim(partial(_drain, url, movers), Fate(_PATIENCE))
     found["drained"] = run_all(iter([last]), 1, 1).ways[DONE]
     sys.stdout.write(json.dumps(found))
 
 
-def run(url: str, kills: int, seed: int, *, brokers: bool) -> dict[str, int]:
-    """Do all that in a process: how the processes ended, and 1 for ``drained`` if the last did its work."""
-    which = "brokers" if brokers else "claims"
-    program = [sys.executable, "-m", __name__, *map(str, (url, kills, seed, which))]
-    done = subprocess.run(program, check=True, text=True, stdout=subprocess.PIPE)
-    ends: dict[str, int] = json.loads(done.stdout)
+def run(
+    url: str,
+    kills: int,
+    seed: int,
+    movers: str,
+    longest: float = LONGEST,
+    meanwhile: Callable[[], None] | None = None,
+) -> dict[str, int]:
+    """Do all that in a process; how the processes ended, and 1 for ``drained`` if the last did its work.
+
+    ``meanwhile`` is called again and again while they run.
+    """
+    program = [sys.executable, "-m", __name__, *map(str, (url, kills, seed, movers, longest))]
+    with subprocess.Popen(program, text=True, stdout=subprocess.PIPE) as process:
+        while meanwhile is not None and process.poll() is None:
+            meanwhile()
+        output, _ = process.communicate()
+    assert process.returncode == 0
+    ends: dict[str, int] = json.loads(output)
     return ends
+
+
+def create_sent(database: Database) -> None:
+    """Create the table of the numbers that were sent."""
+    database.execute(
+        "CREATE TABLE app_sent (session INTEGER NOT NULL, number INTEGER NOT NULL,"
+        " PRIMARY KEY (session, number))"
+    )
+
+
+def arrived(database: Database) -> list[tuple[int, int]]:
+    """Return the sessions and numbers of messages, in order."""
+    rows = database.rows("SELECT MSG FROM ACTIVEMQ_MSGS ORDER BY ID")
+    bodies = [str(openwire.decode(bytes(blob)).body) for (blob,) in rows]
+    return [(int(session), int(number)) for session, number in map(str.split, bodies)]
+
+
+def wrong(database: Database) -> list[str]:
+    """Return what is wrong: each committed row is to be there once, in the order of its session."""
+    counts = Counter(found := arrived(database))
+    wanted = {(int(one), int(two)) for one, two in database.rows("SELECT session, number FROM app_sent")}
+    each = [f"{row} is lost" for row in sorted(wanted - {*counts})]
+    each += [f"{row} was rolled back" for row in sorted({*counts} - wanted)]
+    each += [f"{row} is sent {count} times" for row, count in counts.items() if count > 1]
+    for session in range(SESSIONS):
+        numbers = [number for one, number in found if one == session]
+        if numbers != sorted(numbers):
+            each.append(f"session {session} is out of order: {numbers}")
+    [(left,)] = database.rows("SELECT COUNT(*) FROM JDBCSTORE_OUTBOX")
+    return [f"{left} rows are left", *each] if left else each
 
 
 if __name__ == "__main__":
