@@ -138,6 +138,7 @@ class Server:
             claims.queue("Q").flow.resume()
             for name in ("Q", "R"):
                 Routing(claims, grace=30.0).declare_queue(name, None, None)
+            claims.database.session.prepare_outbox()
         self._raw = self.opened()
         self._raw.execute("DELETE FROM JDBCSTORE_STATE WHERE NAME = 'flow'")
         self._baselines = {False: unclaimed, True: _rows(self._raw)}

@@ -6,8 +6,10 @@ import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from nats.errors import Error as NatsError
 
@@ -26,11 +28,14 @@ from jdbcstore.journal.stream.pieces import head_at
 from jdbcstore.lockers import mastership
 from jdbcstore.lockers.inspection import last_epoch
 from jdbcstore.lockers.mastership import Fence, Mastership
+from jdbcstore.message.inserted import InsertedMessage
 from jdbcstore.plugins import kombu, sharing
 from jdbcstore.stores.claims import flow, joined, keys, settling, taking
 from jdbcstore.stores.claims import queue as claim_queue
 from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.held import HeldClaims
+from jdbcstore.stores.claims.outbox import OutboxMover
+from jdbcstore.stores.jdbc.outbox import OutboxTable
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.jdbc.writer.committer import Committer, _Attempts
@@ -337,6 +342,30 @@ def _follow_old_leader() -> list[tuple[Any, str, Any]]:
     ]
 
 
+def _move_rows(*, together: bool) -> list[tuple[Any, str, Any]]:
+    def write(self: OutboxMover, connection: Connection, ready: Any, *_: Any) -> None:
+        for sql, values in self._table.removals([each.row for each in ready]):
+            connection.execute(sql, **values)
+        if not together:
+            connection._writing.commit(connection.cursor)
+            connection.begin()
+        self._database.adder.add_rows(connection, [each.encoded for each in ready])
+
+    return [(OutboxMover, "_write", write)]
+
+
+def _skip_late_rows() -> list[tuple[Any, str, Any]]:
+    read, seen = OutboxTable.read, WeakKeyDictionary[OutboxTable, int]()
+
+    def skipping(self: OutboxTable, *arguments: Any) -> list[InsertedMessage]:
+        rows = [row for row in read(self, *arguments) if row.row_id > seen.get(self, 0)]
+        if rows:
+            seen[self] = rows[-1].row_id
+        return rows
+
+    return [(OutboxTable, "read", skipping)]
+
+
 MUTATIONS: dict[str, Mutation] = {
     "skip the fence": Mutation("masters", _skip_fence),
     "reuse an epoch": Mutation("masters", _reuse_epoch),
@@ -356,6 +385,9 @@ MUTATIONS: dict[str, Mutation] = {
     "a limit looked at before the lock": Mutation("flow", _look_before_the_lock),
     "a key whose claims are not counted": Mutation("flow", _forget_held_keys),
     "a token for several claims": Mutation("flow", _forget_tokens),
+    "a row removed before its message is added": Mutation("outbox", partial(_move_rows, together=False)),
+    "a row moved that another process has removed": Mutation("outbox", partial(_move_rows, together=True)),
+    "a row passed over that is committed late": Mutation("outbox", _skip_late_rows),
     "a return that is not tried again": Mutation("kombu", _forget_unreleased),
     "a return in doubt that is made again": Mutation("kombu", _return_again, 6350),
     "a channel that keeps what it was delivered": Mutation("kombu", _close_and_keep),

@@ -32,6 +32,7 @@ from tests.simulation.jetstream import SimulatedConnection, SimulatedLoop
 from tests.simulation.journal import Journaling
 from tests.simulation.kombu import Kombu
 from tests.simulation.masters import CONFIG, Masters
+from tests.simulation.outbox import Inserting
 from tests.simulation.replicated import Replicated, SimulatedDriver
 from tests.simulation.scheduler import SimulatedSystem, replacements
 from tests.simulation.streamed import Streaming
@@ -42,6 +43,7 @@ WORLDS: dict[str, type[World]] = {
     "masters": Masters,
     "claims": Shared,
     "flow": Limited,
+    "outbox": Inserting,
     "journal": Journaling,
     "kombu": Kombu,
     "streamed": Streaming,

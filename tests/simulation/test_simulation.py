@@ -26,6 +26,7 @@ _SEEDS = {
     "masters": 500,
     "claims": 440,
     "flow": 420,
+    "outbox": 200,
     "journal": 340,
     "kombu": 300,
     "streamed": 160,
@@ -35,6 +36,9 @@ _CHUNKS = 4
 _WITHIN = 1000
 """Seeds within which each defect is found."""
 _DEFECTS_FOUND = {
+    "a row removed before its message is added": {"lost"},
+    "a row moved that another process has removed": {"resurrected"},
+    "a row passed over that is committed late": {"lost"},
     "skip the fence": {"fenced"},
     "reuse an epoch": {"epoch"},
     "a page that skips": {"problem", "order"},
