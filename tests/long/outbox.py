@@ -27,16 +27,15 @@ _ROUND = 60
 """Processes of a round."""
 _LONGEST = 6.0
 """Seconds that a process lives, at most."""
-_UP = 10.0
-"""Seconds for which the server is up between two faults, on average."""
 
 
 @click.command(help=__doc__)
 @click.option("--database", "chosen", type=click.Choice(VENDORS), multiple=True)
 @click.option("--rows", default=25_000, show_default=True, help="Committed rows, for each database.")
 @click.option("--faults", default=125, show_default=True, help="For each database.")
+@click.option("--up", default=10.0, show_default=True, help="Seconds between two faults of the server.")
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
-def main(chosen: tuple[str, ...], rows: int, faults: int, seed: int | None) -> None:
+def main(chosen: tuple[str, ...], rows: int, faults: int, up: float, seed: int | None) -> None:
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}")
     wrong: list[str] = []
@@ -46,7 +45,8 @@ def main(chosen: tuple[str, ...], rows: int, faults: int, seed: int | None) -> N
             inserting.create_sent(database)
             while done["rows"] < rows or done[KILLED] + done["stopped"] + done["servers"] < faults:
                 one, movers = seed + number, inserting.MOVERS[number % len(inserting.MOVERS)]
-                found = _one_round(database, server, one, movers, done)
+                disturb = None if server is None else _disturb(server, up, one, done)
+                found = _one_round(database, one, movers, disturb, done)
                 wrong += [f"{name}, seed {one}, {movers}: {each}" for each in found]
                 number += 1
                 took = time.monotonic() - begun
@@ -68,10 +68,9 @@ def _database(vendor: str) -> Iterator[tuple[Database, Server | None]]:
 
 
 def _one_round(
-    database: Database, server: Server | None, seed: int, movers: str, done: Counter[str]
+    database: Database, seed: int, movers: str, disturb: Callable[[], None] | None, done: Counter[str]
 ) -> list[str]:
     """Return what was wrong; ``done`` counts rows and faults."""
-    disturb = None if server is None else _disturb(server, seed, done)
     ends = inserting.run(database.url, _ROUND, seed, movers, _LONGEST, disturb)
     wrong = [] if ends.pop("drained") else ["the last has not done its work"]
     if failed := ends.get(FAILED):
@@ -84,11 +83,11 @@ def _one_round(
     return wrong
 
 
-def _disturb(server: Server, seed: int, done: Counter[str]) -> Callable[[], None]:
+def _disturb(server: Server, up: float, seed: int, done: Counter[str]) -> Callable[[], None]:
     chance = random.Random(seed)
 
     def disturb() -> None:
-        time.sleep(chance.uniform(0.5, 1.5) * _UP)
+        time.sleep(chance.uniform(0.5, 1.5) * up)
         server.stop() if chance.random() < 0.5 else server.kill()
         server.start()
         done["servers"] += 1

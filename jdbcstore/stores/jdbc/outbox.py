@@ -212,16 +212,13 @@ def read_refused(session: DatabaseSession, most: int) -> list[RefusedRow]:
     :raises StoreUnavailable: the database does not answer
     """
     rows = session.fetch(session.of(OutboxStatements).find_refused, limit=most)
-    return [
-        RefusedRow(*(v.decode(errors="backslashreplace") if isinstance(v, bytes) else v for v in row))
-        for row in rows
-    ]
+    return [RefusedRow(*_texts(row, "backslashreplace")) for row in rows]
 
 
-def _texts(row: Row) -> Iterator[Any]:
+def _texts(row: Row, errors: str = "strict") -> Iterator[Any]:
     """Yield values; bytes as strings, if they are UTF-8."""
     for value in row:
         try:
-            yield value.decode() if isinstance(value, bytes) else value
+            yield value.decode(errors=errors) if isinstance(value, bytes) else value
         except UnicodeDecodeError:
             yield value
