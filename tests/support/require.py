@@ -19,6 +19,8 @@ PARTS = {
     "kombu",
     "msodbcsql",
     "namespaces",
+    "node",
+    "php",
     "nats",
     "nats-newer",
     "patroni",

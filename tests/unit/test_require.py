@@ -13,7 +13,7 @@ def test_every_part_that_a_test_skips_can_be_required() -> None:
     skipped = {
         name
         for module in (ROOT / "tests").rglob("*.py")
-        for name in re.findall(r'\bunavailable\(\s*"([^"]+)"', module.read_text())
+        for name in re.findall(r'\b(?:unavailable|npm\.installed)\(\s*"([^"]+)"', module.read_text())
     }
 
     assert skipped == PARTS

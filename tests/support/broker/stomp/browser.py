@@ -18,7 +18,7 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 from jdbcstore.testing.polling import wait_until
-from tests.support import ROOT
+from tests.support import ROOT, npm
 from tests.support.require import unavailable
 
 VERSION = "7.5.0"
@@ -30,19 +30,7 @@ _PAGE = Path(__file__).with_name("page.html")
 
 def stompjs() -> Path:
     """The script, from npm; without it the test is skipped."""
-    if not (_CACHE / _BUNDLE).is_file():
-        npm = shutil.which("npm")
-        if npm is None:
-            unavailable("stompjs", "there is no npm; on Debian: apt-get install npm")
-        folder = _CACHE.with_name(f"{_CACHE.name}.new")
-        folder.mkdir(parents=True, exist_ok=True)
-        quiet = ("--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1")
-        command = [npm, "install", "--prefix", str(folder), *quiet, f"@stomp/stompjs@{VERSION}"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            unavailable("stompjs", f"npm does not find @stomp/stompjs: {done.stderr.strip()[-300:]}")
-        folder.rename(_CACHE)
-    return _CACHE / _BUNDLE
+    return npm.installed("stompjs", _CACHE, f"@stomp/stompjs@{VERSION}") / _BUNDLE
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
