@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TextIO
 
 import click
 
@@ -26,6 +27,8 @@ from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.message.selector import Selector
 
 _PAGE = 100
+_IDS = 1000
+"""Most ids of one request to a broker."""
 _CAUSE_WIDTH = 80
 
 
@@ -36,9 +39,21 @@ class DeadLetterSelection(CorruptMessages):
     queues: tuple[Destination, ...]
     """Queues to read; if empty, every dead letter queue of the configuration."""
     origin: Destination | None
-    message_ids: tuple[str, ...]
+    message_ids: list[str] | None
+    """Their JMSMessageIDs, each once; None if messages are not selected by id."""
     selector: Selector | None
     limit: int | None
+
+    @classmethod
+    def of(cls, message_ids: tuple[str, ...], ids_file: TextIO | None, **given: Any) -> DeadLetterSelection:
+        """Make a selection of the options of a command line, and note it if the file has no ids."""
+        if ids_file is not None:
+            lines = (line.strip() for line in ids_file)
+            message_ids = (*message_ids, *filter(None, lines))
+            if not message_ids:
+                note(f"{ids_file.name} has no ids, so no message is selected")
+        given["message_ids"] = [*dict.fromkeys(message_ids)] if message_ids or ids_file is not None else None
+        return cls(**given)
 
     def chosen_in(self, store: Store, configuration: Configuration) -> list[Destination]:
         """Return the queues to read."""
@@ -69,8 +84,22 @@ class DeadLetterSelection(CorruptMessages):
                 except CorruptMessage as error:
                     self.report(error)
 
+    @cached_property
+    def _ids(self) -> frozenset[str]:
+        return frozenset(self.message_ids or ())
+
+    def has_id(self, message_id: str) -> bool:
+        """Return whether this id is selected, or messages are not selected by id."""
+        return self.message_ids is None or message_id in self._ids
+
+    def requests(self) -> list[list[str] | None]:
+        """Return the ids in parts that each fit into one request; None in place of ids selects any."""
+        if self.message_ids is None:
+            return [None]
+        return [self.message_ids[at : at + _IDS] for at in range(0, len(self.message_ids), _IDS)]
+
     def _includes(self, message: Message) -> bool:
-        if self.message_ids and str(message.message_id) not in self.message_ids:
+        if not self.has_id(str(message.message_id)):
             return False
         if self.origin is not None:
             pattern = DestinationPattern(self.origin)
@@ -89,6 +118,8 @@ _choosing = all_of(
                  help="Only messages sent to this destination; may contain * and >."),
     click.option("--id", "message_ids", multiple=True, metavar="ID",
                  help="Only the message with this JMSMessageID. Repeatable."),
+    click.option("--ids", "ids_file", type=click.File(), metavar="FILE",
+                 help="Only messages with the JMSMessageIDs in this file, one a line; - is standard input."),
     click.option("--selector", type=SELECTOR, metavar="TEXT",
                  help="Only messages that match this JMS selector."),
     click.option("--limit", type=click.IntRange(min=1), metavar="N",
@@ -111,7 +142,7 @@ def dlq() -> None:
 @click.pass_obj
 def list_(settings: Settings, /, **given: Any) -> int:
     """List dead letters with their original destination and cause."""
-    dead, configuration = DeadLetterSelection(**given), settings.configuration()
+    dead, configuration = DeadLetterSelection.of(**given), settings.configuration()
     broker = settings.broker_to_read()
     if broker is not None:
         queues = dead.chosen(_queues(broker), configuration)
@@ -149,7 +180,7 @@ def _read_there(broker: RemoteBroker, dead: DeadLetterSelection, queue: Destinat
     for page in broker.pages(queue, _PAGE, selector, dead.origin):
         dead.report(*page["damaged"])
         for facts in page["messages"]:
-            if not dead.message_ids or facts["message_id"] in dead.message_ids:
+            if dead.has_id(facts["message_id"]):
                 yield {**facts, "dead_letter_queue": str(queue), "cause": facts["properties"].get(CAUSE)}
 
 
@@ -201,8 +232,9 @@ def purge(settings: Settings, /, every: bool, **given: Any) -> int:
 
 
 def _chosen(every: bool, **given: Any) -> DeadLetterSelection:
-    dead = DeadLetterSelection(**given)
-    check_chosen(dead.origin, dead.message_ids, dead.selector, dead.limit, every=every)
+    dead = DeadLetterSelection.of(**given)
+    by_id = dead.message_ids is not None
+    check_chosen(dead.origin, by_id, dead.selector, dead.limit, every=every)
     return dead
 
 
@@ -212,6 +244,9 @@ def _process(
     done: str,
     act: Callable[[DeadLetterSelection, Store, Destination, list[Message]], int],
 ) -> int:
+    if dead.message_ids == []:
+        settings.print({done: 0, "left": 0}, f"{done} 0 dead letters")
+        return ExitCode.DONE
     with settings.store_or_broker(audited=False, must_exist=True) as target:
         if isinstance(target, RemoteBroker):
             return _process_there(settings, target, dead, done)
@@ -221,14 +256,14 @@ def _process(
 def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetterSelection, done: str) -> int:
     """Make the broker process the messages, and return their number."""
     count = left = 0
-    configuration = settings.configuration()
-    for queue in dead.chosen(_queues(broker), configuration):
+    queues = dead.chosen(_queues(broker), settings.configuration())
+    for queue, ids in itertools.product(queues, dead.requests()):
         if count == dead.limit:
             break
         acted = broker.act(
             "retry" if done == "retried" else "remove",
             queue,
-            ids=[*dead.message_ids] or None,
+            ids=ids,
             selector=None if dead.selector is None else dead.selector.text,
             origin=dead.origin,
             limit=None if dead.limit is None else dead.limit - count,

@@ -130,6 +130,37 @@ def test_an_empty_choice_is_not_all(
     assert bodies(stored(DLQ)) == ["order 1", "order 2"]
 
 
+@pytest.mark.parametrize(("act", "done"), [("retry", "retried"), ("purge", "removed")])
+def test_ids_come_from_a_file(
+    invoke: Invoke, fill: Fill, stored: Stored, tmp_path: Path, act: str, done: str
+) -> None:
+    fill(*(dead(number, "ORDERS") for number in range(1, 5)))
+    chosen = tmp_path / "ids"
+    chosen.write_text("ID:p:1:1:3\n\n ID:p:1:1:2 \r\nID:p:1:1:3\nID:p:1:1:9")
+    options = ("--ids", str(chosen), "--id", "ID:p:1:1:4", "--selector", "number > 2", "--json")
+
+    assert [one["body"] for one in invoke("dlq", "list", *options).lines] == ["order 3", "order 4"]
+    assert invoke("dlq", act, *options).json == {done: 2, "left": 0}
+    assert bodies(stored(DLQ)) == ["order 1", "order 2"]
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+@pytest.mark.parametrize(("act", "done"), [("retry", "retried"), ("purge", "removed")])
+def test_a_file_without_ids_selects_nothing(
+    invoke: Invoke, fill: Fill, stored: Stored, tmp_path: Path, act: str, done: str, text: str
+) -> None:
+    fill(dead(1, "ORDERS"), dead(2, "INVOICES"))
+    chosen = tmp_path / "ids"
+    chosen.write_text(text)
+
+    result = invoke("dlq", act, "--ids", str(chosen), "--json")
+
+    assert (result.code, result.json) == (0, {done: 0, "left": 0})
+    assert f"{chosen} has no ids, so no message is selected" in result.err
+    assert invoke("dlq", "list", "--ids", str(chosen), "--json").lines == []
+    assert bodies(stored(DLQ)) == ["order 1", "order 2"]
+
+
 def test_what_came_from_nowhere_stays(invoke: Invoke, fill: Fill, stored: Stored) -> None:
     fill(dead(1, None), dead(2, "ORDERS"))
 
