@@ -1,9 +1,10 @@
-"""Monitoring of consumers: idle times, and slow consumers."""
+"""Monitoring of consumers: idle times, rates of acknowledgements, and slow consumers."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from jdbcstore.broker.subscription import BaseSubscription
@@ -11,6 +12,9 @@ from jdbcstore.broker.subscription import BaseSubscription
 SLOW = 30.0
 """Seconds with messages but without an acknowledgement after which a consumer is slow: the default of
 ``maxTimeSinceLastAck`` and ``maxSlowDuration`` in ActiveMQ's strategies that abort slow consumers."""
+_MINUTE = 60.0
+_STEP = 5.0
+"""The least seconds between two counts for the rate."""
 
 
 @dataclass(slots=True)
@@ -24,6 +28,15 @@ class _Seen:
     """The time of the last change of either."""
     unsettled: float | None
     """The time since which it has held messages without settling any; None while it has none."""
+    counts: deque[tuple[float, int]] = field(default_factory=deque)
+    """Times of the last minute, the latest first, and the acknowledgements until then."""
+
+    def count(self, now: float, acknowledged: int) -> None:
+        """Record the acknowledgements at a time, unless the last record is recent."""
+        if not self.counts or now - self.counts[0][0] >= _STEP:
+            self.counts.appendleft((now, acknowledged))
+            while len(self.counts) > 1 and now - self.counts[-2][0] >= _MINUTE:
+                self.counts.pop()
 
 
 class ConsumerWatch:
@@ -47,6 +60,7 @@ class ConsumerWatch:
             elif seen.unsettled is None or seen.settled != settled:
                 seen.unsettled = now
             seen.dispatched, seen.settled = consumer.dispatched, settled
+            seen.count(now, settled - consumer.rejected)
 
     def idle(self, consumer: BaseSubscription, now: float) -> float | None:
         """Return the seconds without a delivery or an acknowledgement, to the precision of the checks."""
@@ -57,3 +71,12 @@ class ConsumerWatch:
         """Return the seconds for which it has held messages without settling any; None while it has none."""
         seen = self._seen.get(consumer)
         return None if seen is None or seen.unsettled is None else max(now - seen.unsettled, 0.0)
+
+    def acknowledged_per_second(self, consumer: BaseSubscription, now: float) -> float | None:
+        """Return the acknowledgements per second in the last minute; None for a new consumer."""
+        seen = self._seen.get(consumer)
+        if seen is None:
+            return None
+        began, before = seen.counts[-1]
+        elapsed = now - began
+        return None if elapsed < _STEP else max(seen.settled - consumer.rejected - before, 0) / elapsed

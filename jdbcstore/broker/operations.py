@@ -173,6 +173,7 @@ _RATES = (
 _SORTS = (
     *("name", "size", "enqueued", "dequeued", "dispatched", "in_flight", "consumers", "producers", "dead"),
     *("average_wait", "enqueued_per_second", "dispatched_per_second", "dequeued_per_second", "idle"),
+    *("ready", "growth_per_second", "utilisation"),
 )
 
 OPERATIONS = {
@@ -265,6 +266,7 @@ OPERATIONS = {
         _change(
             "subscriptions.purge", "/subscriptions/{client}/{subscription}/purge", name="purge_subscription"
         ),
+        _change("watch.silence", "/alarms/{alarm}/silence"),
         _delete("broker.drop", "/connections/{connection}"),
         _change("broker.commit", "/transactions/{xid}/commit"),
         _change("broker.roll_back", "/transactions/{xid}/roll-back"),

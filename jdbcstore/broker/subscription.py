@@ -71,8 +71,9 @@ class BaseSubscription:
             self.prefetch = request.prefetch
         self._selector = Selector(request.selector) if request.selector else None
         self.queues: list[Dispatching] = []
-        self.held: dict[Entry, None] = {}
-        """The unacknowledged entries, in the order of delivery."""
+        self.held: dict[Entry, int] = {}
+        """The unacknowledged entries, in the order of delivery, with the time of each in epoch milliseconds;
+        0 for reserved ones."""
         self.lent: set[Entry] = set()
         """Deliveries that an open transaction has acknowledged."""
         self.extension: set[Entry] = set()
@@ -107,6 +108,17 @@ class BaseSubscription:
             return self.prefetch + len(self.extension) - count
         return self._pulled
 
+    @property
+    def in_use(self) -> int:
+        """Return the part of the prefetch limit that is in use."""
+        return len(self.held) - len(self.extension)
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """Return the time of the first unacknowledged delivery; None without one."""
+        times = (time_ms for entry, time_ms in self.held.items() if time_ms and entry not in self.lent)
+        return next(times, None)
+
     def _is_too_much(self) -> bool:
         """Return whether there is no memory for more unacknowledged messages."""
         memory = self._resources.memory
@@ -126,7 +138,7 @@ class BaseSubscription:
         self.reserved.add(entry)
 
     def _hold(self, entry: Entry) -> None:
-        self.held[entry] = None
+        self.held[entry] = 0
         if self._pulled:
             self._pulled -= 1
 
@@ -136,13 +148,14 @@ class BaseSubscription:
             self.reserved.remove(entry)
         else:
             self._hold(entry)
+        now_ms = self.held[entry] = self._loop.clock.now_ms()
         self.dispatched += 1
         counters = entry.source.counters
         counters.dispatched += 1
         message = entry.message
         sent_ms = message.timestamp_ms
         if sent_ms:
-            counters.waited_ms += max(self._loop.clock.now_ms() - sent_ms, 0)
+            counters.waited_ms += max(now_ms - sent_ms, 0)
         tracing = self._resources.tracing
         if tracing is not None:
             tracing.delivered(entry, self.request)

@@ -66,7 +66,8 @@ class TopReading:
     time_ms: int
     broker: Whole
     alarms: tuple[dict[str, Any], ...]
-    """The fields of each :class:`~jdbcstore.broker.management.alarms.Alarm`, the most severe first."""
+    """The fields of each :class:`~jdbcstore.broker.management.alarms.Alarm` that is not silenced, the most
+    severe first."""
     total: int
     rows: tuple[Row, ...]
 
@@ -284,7 +285,7 @@ class Readings:
         serves = whole["condition"]["state"] in SERVES
         store = broker.call("store") if serves else {"timings": {}}
         lock = broker.call("lock")
-        alarms = broker.call("alarms")
+        alarms = [alarm for alarm in broker.call("alarms") if alarm["silenced_until_ms"] is None]
         page: dict[str, Any] = {"total": 0, "destinations": []}
         if serves:
             page = broker.call("destinations", **selection.query())

@@ -46,7 +46,7 @@ def test_a_database_that_is_served_is_looked_at_and_not_changed(tmp_path: Path) 
                 assert not any("/do/" in link for link in page.links)
             assert "ORDERS 120" in console.get("/queues", sort="size", order="desc").text
             assert "<b>EU</b>" in console.get("/queues").text
-            assert "board : all" in console.get("/subscribers").text
+            assert "board : all" in console.get("/consumers").text
             assert "no reason given ORDERS" in console.get("/dead-letters").text
             assert "DOUBT" in console.get("/transactions").text
             assert "Pending migration none" in console.get("/broker").text

@@ -37,7 +37,7 @@ def test_the_console_looks_into_a_database_that_activemq_serves(
             assert not any("/do/" in link for page in pages.values() for link in page.links)
             assert "ORDERS 60" in pages["/queues"].text
             assert "DOUBT" in pages["/transactions"].text
-            assert "board : all" in pages["/subscribers"].text
+            assert "board : all" in pages["/consumers"].text
             first = console.get("/queue", name="ORDERS")
             assert "pint 0" in first.text
             [following] = {link for link in first.links if "after=" in link}

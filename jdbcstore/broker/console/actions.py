@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from jdbcstore.broker.console.rendering import bare, url
+from jdbcstore.broker.console.rendering import url
 from jdbcstore.broker.console.request_context import RequestContext
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.performing import Affected, Performing
 from jdbcstore.broker.management.requests import Fields, destination_of, expiration_of, sequence_of
-from jdbcstore.broker.management.texts import counted
+from jdbcstore.broker.management.texts import bare, counted
 from jdbcstore.broker.operations import MOST_CLAIMS, OPERATIONS, NotARequest, Operation, OperationOutcome
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
@@ -334,13 +334,19 @@ ACTIONS = {
             back="connections",
         ),
         Action(
+            "silence",
+            "Silence for 1 h",
+            "The problem stays at the end of the list, and comes back if it concerns other destinations.",
+            "The problem is silenced for an hour.",
+        ),
+        Action(
             "unsubscribe",
             "Delete the subscription",
             "Remove the durable subscription and its pending messages. It must not have a consumer.",
             "The durable subscription was deleted.",
             is_final=True,
             typed="subscription",
-            back="subscribers",
+            back="consumers",
         ),
         Action(
             "reset",

@@ -33,6 +33,8 @@ class Chart:
     top: float
     span: HistorySpan
     is_rate: bool
+    seconds: float
+    """The length of the charted time, which begins with the first value."""
     points: str
     """The values of each line as JSON for the script, null where a value is missing."""
 
@@ -49,12 +51,28 @@ def chart(
     *,
     is_rate: bool = False,
 ) -> Chart:
-    """Return a chart from labels, values (the oldest first) and current values; NaN leaves a gap."""
+    """Return a chart from labels, values (the oldest first) and current values; NaN leaves a gap.
+
+    It begins where the values begin.
+    """
+    count = len(lines[0][1])
+    begin = min(
+        (at for _, values, _ in lines for at, value in enumerate(values) if not isnan(value)), default=0
+    )
+    lines = [(label, values[begin:], latest) for label, values, latest in lines]
     known = [value for _, values, _ in lines for value in values if not isnan(value)]
     top = _rounded(max(known, default=0.0))
     points = [[None if isnan(value) else round(value, 1) for value in values] for _, values, _ in lines]
     drawn = tuple(_line(label, values, latest, top) for label, values, latest in lines)
-    return Chart(title, drawn, top, span, is_rate, json.dumps(points, separators=(",", ":")))
+    return Chart(
+        title=title,
+        lines=drawn,
+        top=top,
+        span=span,
+        is_rate=is_rate,
+        seconds=(count - 1 - begin) * span.interval,
+        points=json.dumps(points, separators=(",", ":")),
+    )
 
 
 def _line(label: str, values: Sequence[float], latest: float | None, top: float) -> ChartLine:
@@ -78,3 +96,12 @@ def _rounded(value: float) -> float:
         return 1.0
     power: float = 10 ** floor(log10(value))
     return next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= value)
+
+
+def spark(values: Sequence[float]) -> str:
+    """Return the ``d`` of a small SVG path of 60 by 16, without gaps; empty for less than two values."""
+    known = [value for value in values if not isnan(value)]
+    if len(known) < 2:
+        return ""
+    top, step = max(*known, 1.0), 60 / (len(known) - 1)
+    return "M" + "L".join(f"{step * at:.0f} {15 - 14 * value / top:.0f}" for at, value in enumerate(known))

@@ -14,13 +14,15 @@ from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer
 from jdbcstore.broker.console.request_context import ConsoleGate, PageNotices, RequestContext
 from jdbcstore.broker.management.guard import CHANGE_HEADER
 from jdbcstore.broker.management.http import reported
+from jdbcstore.broker.management.reading import Views
+from jdbcstore.broker.management.texts import number
 from jdbcstore.util.clock import Clock
 
 NAVIGATION = (
     ("", "Overview"),
     ("queues", "Queues"),
     ("topics", "Topics"),
-    ("subscribers", "Subscribers"),
+    ("consumers", "Consumers"),
     ("connections", "Connections"),
     ("dead-letters", "Dead letters"),
     ("scheduled", "Scheduled"),
@@ -33,7 +35,7 @@ NAVIGATION = (
 )
 CLAIMS = ("claims", "Claims")
 _FORMS = ("confirm.html", "send.html")
-_PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues"}
+_PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues", "client": "connections"}
 """The navigation entry for pages without their own."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Page = Callable[[RequestContext], Awaitable[web.StreamResponse]]
@@ -89,10 +91,20 @@ class PageFrame:
             "now_ms": self._clock.now_ms(),
             "broker": broker,
             "master": await self._lookups.master() if broker.condition.state is BrokerState.WAITING else None,
+            "badges": self._badges(),
             "is_live": self._is_live,
             "may_manage": ctx.may_manage and self._is_live,
         }
         return self._renderer.page(template, common | context, status=status)
+
+    def _badges(self) -> dict[str, str]:
+        """Return the counts in the navigation, by the path of their page."""
+        source = self._source
+        if not isinstance(source, Views) or not source.broker().condition.serves:
+            return {}
+        dead, troubled = source.dead_letters(), source.troubled_consumers()
+        counts = {"dead-letters": (dead, number(dead)), "consumers": (troubled, f"{troubled:,} failing")}
+        return {path: text for path, (count, text) in counts.items() if count}
 
     @web.middleware
     async def errors(self, request: web.Request, handler: Handler) -> web.StreamResponse:

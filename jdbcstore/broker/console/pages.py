@@ -14,8 +14,9 @@ from aiohttp import web
 from jdbcstore.abc import RemovalRecord
 from jdbcstore.broker.console.actions import ACTIONS
 from jdbcstore.broker.console.bodies import properties_of, shown_body
-from jdbcstore.broker.console.charts import chart
+from jdbcstore.broker.console.charts import chart, spark
 from jdbcstore.broker.console.claims import claims_context
+from jdbcstore.broker.console.clients import client_context
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.dead import grouped
 from jdbcstore.broker.console.exports import body_file, download, exported
@@ -24,15 +25,15 @@ from jdbcstore.broker.console.frame import Handler, Page, PageFrame
 from jdbcstore.broker.console.life import LifeEvent, life_of, recorded
 from jdbcstore.broker.console.lookups import Lookups, Master, Schema
 from jdbcstore.broker.console.messages import COLUMNS, asked_of, choice_of, messages_of
-from jdbcstore.broker.console.rendering import Renderer, Static, bare, url
+from jdbcstore.broker.console.rendering import Renderer, Static, url
 from jdbcstore.broker.console.request_context import MAX_FORM, ConsoleGate, RequestContext
-from jdbcstore.broker.console.tables import CONNECTIONS, DESTINATIONS, ROWS, SUBSCRIBERS, listed
-from jdbcstore.broker.management.alarms import alarms
+from jdbcstore.broker.console.tables import CONNECTIONS, CONSUMERS, MORE, QUEUES, ROWS, STORED, TOPICS, listed
 from jdbcstore.broker.management.claims import ClaimManagement, SharedQueues
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.history import DEAD, DEQUEUED, ENQUEUED, SIZE, SPANS, CounterHistory
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.reading import Views
+from jdbcstore.broker.management.texts import bare
 from jdbcstore.broker.management.views import ConnectionView, SubscriptionView
 from jdbcstore.broker.management.watch import BrokerWatch
 from jdbcstore.broker.operations import NotARequest, status_of
@@ -122,6 +123,7 @@ class Console:
             router.add_get("/do/{action}", self._handler(MANAGE, self._forms.ask))
             router.add_post("/do/{action}", self._handler(MANAGE, self._forms.do))
         if self._management is not None:
+            router.add_get("/client", self._handler(VIEW, partial(self._client, self._management)))
             application.cleanup_ctx.append(partial(self._watch.sampling, self._management.views))
         return application
 
@@ -134,7 +136,7 @@ class Console:
             ("/queue", VIEW, partial(self._destination, kind=DestinationKind.QUEUE)),
             ("/topic", VIEW, partial(self._destination, kind=DestinationKind.TOPIC)),
             ("/message", BROWSE, self._message),
-            ("/subscribers", VIEW, self._subscribers),
+            ("/consumers", VIEW, self._consumers),
             ("/connections", VIEW, self._connections),
             ("/dead-letters", BROWSE, self._dead_letters),
             ("/transactions", VIEW, self._transactions),
@@ -167,7 +169,7 @@ class Console:
 
     async def _overview(self, ctx: RequestContext) -> web.Response:
         history, now = self._history, await self._watch.read()
-        raised = alarms(now)
+        raised = self._watch.judged(now)
         if not now.broker.condition.serves:
             return await self._show(ctx, "waiting.html", alarms=raised)
         queues = [view for view in now.views if not view.is_topic]
@@ -178,7 +180,7 @@ class Console:
             ctx,
             "overview.html",
             alarms=raised,
-            largest=now.largest,
+            sparks={name: self._spark(Destination.parse(name)) for one in raised for name in one.names},
             oldest=max(ages, default=None),
             backlog=backlog,
             consumers=sum(view.consumers for view in now.views),
@@ -186,7 +188,6 @@ class Console:
             dead=sum(view.size or 0 for view in queues if view.name in dead_names),
             rates=[history.rate(kind) for kind in (ENQUEUED, DEQUEUED, DEAD)],
             **self._charts(ctx, size=backlog),
-            store=await self._source.store(),
         )
 
     def _charts(
@@ -207,25 +208,46 @@ class Console:
         charts = [chart("Messages per second", span, lines[:1] if is_topic else lines, is_rate=True)]
         if not is_topic:
             charts.append(
-                chart("Messages waiting", span, [("messages", history.shown(SIZE, span, name), size)])
+                chart(
+                    "Messages, ready and unacknowledged",
+                    span,
+                    [("messages", history.shown(SIZE, span, name), size)],
+                )
             )
         return {"charts": charts, "span": chosen}
 
     async def _list(self, ctx: RequestContext, kind: DestinationKind) -> web.Response:
         is_topic = kind is DestinationKind.TOPIC
         views = [view for view in await self._source.destinations() if view.is_topic == is_topic]
-        page = listed(ctx, views, DESTINATIONS, lambda view: bare(view.name))
+        wants_all = ctx.text("columns") == "all"
+        columns = self._columns(is_topic, wants_all)
+        page = listed(ctx, views, columns, lambda view: bare(view.name), others=() if is_topic else MORE)
         rows = page["rows"]
         if any(view.size is None and not view.is_topic for view in rows):
             counted = await self._source.destinations([Destination.parse(view.name) for view in rows])
             by_name = {view.name: view for view in counted}
             rows = [by_name.get(view.name, view) for view in rows]
+        if not is_topic:
+            rows = await self._source.with_ages(rows)
         return await self._show(
             ctx,
             "destinations.html",
             kind="topic" if is_topic else "queue",
+            dead={*map(str, self._source.dead_letter_queues())},
+            filters={"columns": "all"} if wants_all else {},
+            sparks={view.name: self._spark(Destination.parse(view.name)) for view in rows},
             **{**page, "rows": rows},
         )
+
+    def _columns(self, is_topic: bool, wants_all: bool) -> tuple[tuple[str, str, str], ...]:
+        if self._management is None:
+            return STORED[:1] if is_topic else STORED
+        if is_topic:
+            return TOPICS
+        return (*QUEUES, *MORE) if wants_all else QUEUES
+
+    def _spark(self, name: Destination) -> str:
+        return spark(self._history.sizes(name)[-61::3])
 
     async def _destination(self, ctx: RequestContext, kind: DestinationKind) -> web.Response:
         name, is_topic = ctx.destination(kind), kind is DestinationKind.TOPIC
@@ -260,6 +282,7 @@ class Console:
             is_first=not ctx.text("after"),
             error=None if error is None else str(error),
             consumers=[view for view in subscriptions if view.destination == str(name)],
+            columns_of_consumers=CONSUMERS,
             clients=self._clients(),
             is_dead=not is_topic and name in self._source.dead_letter_queues(),
         )
@@ -316,15 +339,21 @@ class Console:
         holder = management.views.holder(queue, message)
         return life_of(message, queue, holder, management.inside.log(limit=1000), left)
 
-    async def _subscribers(self, ctx: RequestContext) -> web.Response:
+    async def _consumers(self, ctx: RequestContext) -> web.Response:
         clients = self._clients()
 
         def said(view: SubscriptionView) -> str:
             client = view.client_id or clients.get(view.connection_id or "") or view.connection_id
-            return f"{view.destination} {client} {view.name or ''} {view.selector or ''}"
+            return f"{view.destination} {client} {view.client} {view.name or ''} {view.selector or ''}"
 
-        page = listed(ctx, await self._subscriptions(), SUBSCRIBERS, said)
-        return await self._show(ctx, "subscribers.html", clients=clients, **page)
+        views = await self._subscriptions()
+        page = listed(ctx, views, CONSUMERS, said, "oldest_unacknowledged")
+        return await self._show(
+            ctx, "consumers.html", clients=clients, columns_of_consumers=CONSUMERS, **page
+        )
+
+    async def _client(self, management: Management, ctx: RequestContext) -> web.Response:
+        return await self._show(ctx, "client.html", **await client_context(management, ctx))
 
     async def _subscriptions(self) -> list[SubscriptionView]:
         """Return subscriptions with their pending messages, unless there are too many to count for each

@@ -11,8 +11,20 @@ from urllib.parse import quote, urlencode
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from jdbcstore.broker.management.texts import counted, duration, moment, number, rate, size
-from jdbcstore.message.destination import Destination
+from jdbcstore.broker.management.texts import (
+    age,
+    bare,
+    counted,
+    duration,
+    idle,
+    moment,
+    number,
+    rate,
+    share,
+    short,
+    size,
+    trend,
+)
 
 ROOT = "/console"
 """The path of the console."""
@@ -77,6 +89,11 @@ class Renderer:
             "rate": rate,
             "bytes": size,
             "duration": duration,
+            "age": age,
+            "idle": idle,
+            "share": share,
+            "trend": trend,
+            "short": short,
             "moment": moment,
             "bare": bare,
             "sentence": sentence,
@@ -106,8 +123,3 @@ def visible(value: object) -> str:
 def sentence(text: str) -> str:
     """Capitalize the first letter of a string."""
     return text[:1].upper() + text[1:]
-
-
-def bare(destination: Destination | str) -> str:
-    """Return a name without its kind."""
-    return str(destination).partition("://")[2]

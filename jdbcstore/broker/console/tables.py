@@ -12,29 +12,51 @@ from jdbcstore.broker.operations import NotARequest
 
 ROWS = 100
 """Lines of a table on a page."""
-DESTINATIONS = (
+STORED = (("name", "Name", ""), ("size", "Messages", "number"), ("oldest_age", "Oldest", "age"))
+"""The columns of queues without a broker: field, title, and the filter that shows it."""
+QUEUES = (
     ("name", "Name", ""),
-    ("size", "Messages", "number"),
-    ("in_flight", "In flight", "number"),
+    ("ready", "Ready", "number"),
+    ("in_flight", "Unacked", "number"),
+    ("oldest_age", "Oldest", "age"),
+    ("enqueued_per_second", "In", "rate"),
+    ("dequeued_per_second", "Out", "rate"),
+    ("history", "10 minutes", ""),
+    ("growth_per_second", "Trend", "rate"),
+    ("consumers", "Consumers", "number"),
+    ("state", "State", ""),
+)
+TOPICS = (
+    ("name", "Name", ""),
     ("consumers", "Consumers", "number"),
     ("producers", "Producers", "number"),
     ("enqueued_per_second", "In", "rate"),
     ("dispatched_per_second", "Delivered", "rate"),
-    ("dequeued_per_second", "Out", "rate"),
-    ("idle", "Idle", "duration"),
+    ("idle", "Idle", "idle"),
+    ("enqueued", "Arrived", "number"),
+)
+MORE = (
+    ("size", "Messages", "number"),
+    ("utilisation", "In use", "share"),
+    ("producers", "Producers", "number"),
+    ("dispatched_per_second", "Delivered", "rate"),
+    ("idle", "Idle", "idle"),
     ("enqueued", "Arrived", "number"),
     ("dead", "Dead", "number"),
 )
-"""The columns of queues and topics: field, title, and the filter that shows it."""
-SUBSCRIBERS = (
+"""The other columns of queues."""
+UNSORTED = ("oldest_age", "history", "state")
+"""Columns that are read for the rows of a page only."""
+CONSUMERS = (
     ("destination", "Destination", ""),
-    ("client_id", "Client, subscription", ""),
-    ("selector", "Selector", ""),
-    ("prefetch", "Prefetch", "number"),
-    ("in_flight", "In flight", "number"),
+    ("client", "Client, subscription", ""),
+    ("in_flight", "Unacked", "number"),
+    ("oldest_unacknowledged", "Oldest", "age"),
+    ("acknowledged_per_second", "Acknowledged", "rate"),
+    ("utilisation", "In use", "share"),
     ("dispatched", "Delivered", "number"),
+    ("rejected", "Rejected", "number"),
     ("pending", "Pending", "number"),
-    ("idle", "Idle", "duration"),
     ("is_active", "State", ""),
 )
 CONNECTIONS = (
@@ -52,17 +74,26 @@ T = TypeVar("T")
 
 
 def listed(
-    ctx: RequestContext, views: Sequence[T], columns: Sequence[tuple[str, str, str]], said: Callable[[T], str]
+    ctx: RequestContext,
+    views: Sequence[T],
+    columns: Sequence[tuple[str, str, str]],
+    said: Callable[[T], str],
+    first: str = "",
+    others: Sequence[tuple[str, str, str]] = (),
 ) -> dict[str, Any]:
     """Return the requested page of a list, as the context of its template.
 
     :param said: returns the text of a view to search
+    :param first: the column whose largest values are first by default
+    :param others: columns that are not shown, but can be sorted by
     :raises NotARequest: the conditions, the column or the page number is invalid
     """
     search, where = ctx.text("search"), ctx.text("where")
-    sort, is_descending = ctx.text("sort") or columns[0][0], ctx.text("order") == "desc"
-    if sort not in (name for name, _, _ in columns):
-        raise NotARequest(f"sort must be one of {', '.join(name for name, _, _ in columns)}")
+    sort = ctx.text("sort") or first or columns[0][0]
+    is_descending = (ctx.text("order") or ("desc" if sort == first else "asc")) == "desc"
+    sorts = [name for name, _, _ in (*columns, *others) if name not in UNSORTED]
+    if sort not in sorts:
+        raise NotARequest(f"sort must be one of {', '.join(sorts)}")
     rows = [view for view in views if search.lower() in said(view).lower()]
     rows = arranged(rows, where=where, sort=sort, is_descending=is_descending)
     asked = {"search": search, "where": where, "sort": sort, "order": "desc" if is_descending else "asc"}
@@ -74,5 +105,6 @@ def listed(
         "number": number,
         "pages": pages,
         "columns": columns,
+        "unsorted": UNSORTED,
         "asked": asked,
     }

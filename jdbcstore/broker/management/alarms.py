@@ -8,13 +8,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import isnan
+from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from jdbcstore.abc import JournalState
 from jdbcstore.broker.condition import BrokerState
 from jdbcstore.broker.management.history import DEAD, ENQUEUED, INTERVAL, CounterHistory
-from jdbcstore.broker.management.texts import counted, duration, moment, rate
+from jdbcstore.broker.management.texts import bare, counted, duration, moment, rate
 from jdbcstore.broker.management.views import (
     BrokerView,
     DestinationView,
@@ -28,12 +30,11 @@ from jdbcstore.util.stream_health import DEGRADED, FULL, MISSED, STOPPED, UNSAFE
 
 _FULL = 0.8
 _FREE = 0.1
-_TEN_MINUTES = 60
+_TEN_MINUTES, _THREE_MINUTES, _MINUTE = 60, 18, 6
 _NAMED = 3
 _DROP = "check the program; dropping its connection sends its messages to other consumers"
-_BACKLOG = 1000
-"""The number of messages from which a queue's growth matters."""
-_GROWTH = 1.2
+_GROWTH = 0.1
+"""The share of a queue's arrivals that must stay in it."""
 _STREAM_RULES = {
     STOPPED: "JdbcstoreStreamStopped",
     UNSAFE: "JdbcstoreStreamStopped",
@@ -64,6 +65,21 @@ class Alarm:
     """The sentence about the destinations, after their names."""
     page: str | None = None
     """The page with details."""
+    since_ms: int | None = None
+    """The time when the problem began, if it is known."""
+    operation: str = ""
+    """The operation that helps, if there is one: an action of the console."""
+    target: str = ""
+    """The queue or the connection for the operation."""
+    silenced_until_ms: int | None = None
+    """The time until which an administrator silenced it."""
+    key: str = ""
+    """The name of this problem, the same while it concerns the same destinations."""
+
+    def named(self) -> Alarm:
+        """Return the alarm with its key."""
+        text = "\0".join((self.rule, *sorted(self.names), str(self.more), "" if self.names else self.target))
+        return replace(self, key=sha256(text.encode(errors="surrogatepass")).hexdigest()[:16])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +111,8 @@ class Watched:
 
 
 def alarms(now: Watched) -> list[Alarm]:
-    """Return all alarms, the most severe first."""
+    """Return all alarms, the most severe first, then by harm: no service, no writes, the database, growth,
+    stuck consumers, dead letters, no consumers."""
     return sorted(_alarms(now), key=lambda alarm: alarm.level != BAD)
 
 
@@ -111,30 +128,21 @@ def _alarms(now: Watched) -> Iterator[Alarm]:
         if condition.state is not BrokerState.WAITING:
             text = f"The broker is not serving: {replace(condition, what_to_do='')}"
             help_ = condition.what_to_do or "check its log, and run jdbcstore doctor"
-            yield Alarm("JdbcstoreNoMaster", BAD, text, help_)
+            yield Alarm("JdbcstoreNoMaster", BAD, text, help_, since_ms=condition.since_ms)
         return
     if condition.state is BrokerState.READ_ONLY:
         text = f"The broker rejects messages: {condition.reason}"
-        yield Alarm("JdbcstoreReadOnly", BAD, text, condition.what_to_do)
+        yield Alarm("JdbcstoreReadOnly", BAD, text, condition.what_to_do, since_ms=condition.since_ms)
     for diagnosis in () if now.checkup is None else now.checkup.diagnoses:
         text = f"The database: {diagnosis.name}. {diagnosis.text}"
         yield Alarm("JdbcstoreDatabaseSick", diagnosis.severity, text, diagnosis.cure, page="database")
     yield from _of_space(now.broker, now.folders)
     yield from _of_journal(now.journal)
     yield from _of_streams(now.streams)
-    if now.in_doubt:
-        what = "1 transaction is" if len(now.in_doubt) == 1 else f"{len(now.in_doubt):,} transactions are"
-        yield Alarm(
-            "JdbcstoreInDoubt",
-            WARNING,
-            f"{what} prepared, but neither committed nor rolled back",
-            "restart the transaction manager; only if it never returns, commit or roll back here",
-            page="transactions",
-        )
     dead = {str(name) for name in now.dead}
-    yield from _of_dead_letters(now)
-    yield from _of_backlogs(now, [view for view in now.views if view.name not in dead])
-    yield from _of_slow_consumers(now.slow_consumers)
+    waiting = [view for view in now.views if view.name not in dead]
+    yield from _of_growth(now, waiting)
+    yield from _of_slow_consumers(now)
     if now.slow_clients:
         names = now.slow_clients
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
@@ -149,18 +157,56 @@ def _alarms(now: Watched) -> Iterator[Alarm]:
             after=", ".join(names[:_NAMED]) + more,
             page="connections",
         )
+    yield from _of_dead_letters(now)
+    if now.in_doubt:
+        what = "1 transaction is" if len(now.in_doubt) == 1 else f"{len(now.in_doubt):,} transactions are"
+        yield Alarm(
+            "JdbcstoreInDoubt",
+            WARNING,
+            f"{what} prepared, but neither committed nor rolled back",
+            "restart the transaction manager; only if it never returns, commit or roll back here",
+            page="transactions",
+        )
+    yield from _of_backlogs(now, waiting)
 
 
-def _of_slow_consumers(slow: Sequence[SubscriptionView]) -> Iterator[Alarm]:
+def _of_growth(now: Watched, views: Sequence[DestinationView]) -> Iterator[Alarm]:
+    growing = [
+        (slope, view)
+        for view in views
+        if view.consumers and not view.is_paused
+        if (slope := _slope(now.history, Destination.parse(view.name))) is not None
+    ]
+    growing.sort(key=lambda pair: -pair[0])
+    if not growing:
+        return
+    slopes = " and ".join(rate(slope) for slope, _ in growing[:_NAMED])
+    size = f", and has {counted(growing[0][1].size or 0, 'message')}"
+    yield from _about(
+        "JdbcstoreGrowingBacklog",
+        "",
+        "add consumers, or find the cause of their slowness",
+        [view.name for _, view in growing],
+        f"grows by {slopes}{size}",
+        f"queues grow, by {slopes}:",
+        since_ms=now.now_ms - int(1000 * _THREE_MINUTES * INTERVAL),
+    )
+
+
+def _of_slow_consumers(now: Watched) -> Iterator[Alarm]:
+    slow = sorted(now.slow_consumers, key=lambda consumer: -(consumer.unsettled or 0.0))
     if slow:
-        longest = max(consumer.unsettled or 0.0 for consumer in slow)
+        longest, first = slow[0].unsettled or 0.0, slow[0].connection_id or ""
         what = "consumer has" if len(slow) == 1 else "consumers have"
         yield from _about(
             "JdbcstoreSlowConsumer",
             f"{len(slow):,} {what} held messages for {duration(longest)} without acknowledging any, from",
             _DROP,
             sorted({consumer.destination for consumer in slow}),
-            page="subscribers",
+            page="consumers",
+            since_ms=now.now_ms - int(1000 * longest),
+            operation="drop" if len(slow) == 1 else "",
+            target=first,
         )
 
 
@@ -222,26 +268,21 @@ def _of_dead_letters(now: Watched) -> Iterator[Alarm]:
         total = now.history.growth(DEAD, samples=_TEN_MINUTES)
         first = now.history.since(DEAD, samples=_TEN_MINUTES)
     if total > 0:
-        when = moment(now.now_ms - int(1000 * first * INTERVAL))[11:16]
+        since_ms = now.now_ms - int(1000 * first * INTERVAL)
+        when = moment(since_ms)[11:16]
         yield from _about(
             "JdbcstoreDeadLetters",
             f"{counted(int(total), 'dead letter')} since {when} UTC" + (" in" if grown else ""),
             "check the reasons, fix the consumers, and retry the messages",
             list(grown),
             page="dead-letters",
+            since_ms=since_ms,
+            operation="retry" if len(grown) == 1 else "",
+            target=bare(next(iter(grown), "")),
         )
 
 
 def _of_backlogs(now: Watched, views: Sequence[DestinationView]) -> Iterator[Alarm]:
-    paused = [view for view in views if view.is_paused]
-    yield from _about(
-        "JdbcstorePaused",
-        "",
-        "resume it when its consumers work again",
-        [view.name for view in paused],
-        f"is paused{_since(paused[0])}" if paused else "",
-        "are paused",
-    )
     alone = [view for view in views if view.size and not (view.consumers or view.is_paused)]
     alone.sort(key=lambda view: -(view.size or 0))
     yield from _about(
@@ -250,23 +291,20 @@ def _of_backlogs(now: Watched, views: Sequence[DestinationView]) -> Iterator[Ala
         "start consumers; if the messages are not needed, move or purge them",
         [view.name for view in alone],
         "has messages but no consumer",
-        "have messages but no consumer",
+        "queues have messages but no consumer:",
     )
-    growing = [
-        (slope, view)
-        for view in views
-        if view.consumers and not view.is_paused and (view.size or 0) >= _BACKLOG
-        if (slope := _slope(now.history.sizes(Destination.parse(view.name)))) is not None
-    ]
-    for slope, view in sorted(growing, key=lambda pair: -pair[0])[:_NAMED]:
-        yield Alarm(
-            "JdbcstoreGrowingBacklog",
-            WARNING,
-            "",
-            "add consumers, or find the cause of their slowness",
-            (view.name,),
-            after=f"grows by {rate(slope)}, and has {counted(view.size or 0, 'message')}",
-        )
+    paused = [view for view in views if view.is_paused]
+    yield from _about(
+        "JdbcstorePaused",
+        "",
+        "resume it when its consumers work again",
+        [view.name for view in paused],
+        f"is paused{_since(paused[0])}" if paused else "",
+        "queues are paused:",
+        since_ms=paused[0].paused_since_ms if paused else None,
+        operation="resume" if len(paused) == 1 else "",
+        target=bare(paused[0].name) if paused else "",
+    )
     names = {view.name for view in views}
     old = {view.name: view.oldest_age for view in now.largest if view.name in names and _is_old(view)}
     if old:
@@ -290,12 +328,17 @@ def _since(view: DestinationView) -> str:
     return f"{by} since {moment(view.paused_since_ms)} UTC"
 
 
-def _slope(sizes: Sequence[float]) -> float | None:
-    """Return the growth of a queue in messages per second; None unless it has grown for ten minutes."""
-    before, between, now = (sizes[-at] for at in (_TEN_MINUTES + 1, _TEN_MINUTES // 2 + 1, 1))
-    if any(map(isnan, (before, between, now))) or not (before < between and now > _GROWTH * before):
-        return None
-    return (now - before) / (_TEN_MINUTES * INTERVAL) if now > between else None
+def _slope(history: CounterHistory, name: Destination) -> float | None:
+    """Return the growth of a queue in messages per second.
+
+    None unless it has grown in each of the last three minutes, by a tenth of its arrivals.
+    """
+    sizes = history.sizes(name)[-(_THREE_MINUTES + 1) :: _MINUTE]
+    arrived = history.rate(ENQUEUED, name, _THREE_MINUTES)
+    if arrived is None or not all(before < after for before, after in pairwise(sizes)):
+        return None  # a comparison with NaN is false
+    slope = (sizes[-1] - sizes[0]) / (_THREE_MINUTES * INTERVAL)
+    return slope if slope > _GROWTH * arrived else None
 
 
 def _about(
@@ -306,8 +349,11 @@ def _about(
     singular: str = "",
     several: str = "",
     page: str | None = None,
+    **known: Any,
 ) -> Iterator[Alarm]:
+    """Yield one alarm for all destinations that have a problem, if there are any."""
     if names or page:
-        after = singular if len(names) == 1 else several
+        if several and len(names) > 1:
+            text, singular = f"{len(names):,} {several}", ""
         more = max(len(names) - _NAMED, 0)
-        yield Alarm(rule, WARNING, text, help_, tuple(names[:_NAMED]), more, after, page)
+        yield Alarm(rule, WARNING, text, help_, tuple(names[:_NAMED]), more, singular, page, **known)

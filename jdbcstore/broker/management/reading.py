@@ -7,21 +7,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
 from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured, Recorded, RemovalRecord, Store
-from jdbcstore.broker.consumer_watch import ConsumerWatch
+from jdbcstore.broker.consumer_watch import SLOW, ConsumerWatch
 from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.management.baselines import Baselines, total_of
 from jdbcstore.broker.management.checkups import Checkups, StreamProbe
 from jdbcstore.broker.management.history import CounterHistory
 from jdbcstore.broker.management.lists import arranged
+from jdbcstore.broker.management.loads import ConsumerLoads
 from jdbcstore.broker.management.master import (
     CurrentMaster,
     clients_of,
     existing,
-    in_flight,
     missing,
     queue_of,
 )
@@ -151,7 +153,7 @@ class Views:
         ]:
             if queue.size is None:
                 await engine.destinations.count(queue)
-        held = Counter(entry.destination for entry in in_flight(engine))
+        loads = ConsumerLoads(engine.destinations.subscriptions)
         producers = Counter(name for client in clients_of(served) for name in client.sends_to)
         now = self._clock.monotonic()
         views = []
@@ -163,7 +165,7 @@ class Views:
                     destination_view(
                         destination,
                         counters if monotonic else self._baselines.since(destination, counters),
-                        held[name],
+                        loads,
                         producers[name],
                         engine.destinations.pauses.get(name),
                         self._history.activity(name, now),
@@ -252,6 +254,18 @@ class Views:
             for client in connector.clients
         ]
 
+    def unacknowledged(self, connection: str, limit: int) -> list[tuple[Entry, float]]:
+        """Return the first unacknowledged messages of a client, and the seconds since their deliveries."""
+        now_ms = self._clock.now_ms()
+        held = [
+            (entry, max(now_ms - time_ms, 0) / 1000)
+            for subscription in self._master.engine().destinations.subscriptions
+            if subscription.request.connection_id == connection
+            for entry, time_ms in islice(subscription.held.items(), limit)
+            if time_ms
+        ]
+        return sorted(held, key=lambda pair: -pair[1])[:limit]
+
     def operations(self) -> list[OperationRun]:
         """Return running operations on messages, and the last 50 finished ones."""
         self._master.engine()
@@ -267,31 +281,45 @@ class Views:
         """Return the consumers that have held messages for long without acknowledging any."""
         return [view for view, _ in self._consumers() if view.is_slow]
 
+    def troubled_consumers(self) -> int:
+        """Return the number of consumers that are slow or reject most messages."""
+        now, watched = self._clock.monotonic(), self._watched
+        return sum(
+            consumer.rejected * 2 > consumer.dispatched or (watched.unsettled(consumer, now) or 0.0) >= SLOW
+            for consumer in self._master.engine().destinations.subscriptions
+        )
+
+    def dead_letters(self) -> int:
+        """Return the number of dead letters, as far as it is known without reading the store."""
+        destinations = self._master.engine().destinations
+        queues = (destinations.get(name) for name in self.dead_letter_queues())
+        return sum((queue.size or 0) for queue in queues if isinstance(queue, Queue))
+
     def look_at_consumers(self) -> None:
         """Record the progress of consumers."""
         self._watched.observe(self._master.engine().destinations.subscriptions, self._clock.monotonic())
 
     def _consumers(self) -> list[tuple[SubscriptionView, BaseSubscription]]:
         self.look_at_consumers()
-        now, watched = self._clock.monotonic(), self._watched
         numbers: Counter[str] = Counter()
         views = []
         for subscription in self._master.engine().destinations.subscriptions:
             numbers[subscription.request.connection_id] += 1
             number = numbers[subscription.request.connection_id]
-            view = subscription_view(
-                subscription, number, watched.idle(subscription, now), watched.unsettled(subscription, now)
-            )
+            view = subscription_view(subscription, number, self._watched, self._clock)
             views.append((view, subscription))
         return views
 
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
         """Return all consumers, and durable subscriptions without a consumer.
 
+        The consumer with the oldest unacknowledged message is the first.
+
         :param pending: whether to count the pending messages of durable subscriptions
         """
         engine = self._master.engine()
         views = [(view, durable_of(consumer)) for view, consumer in self._consumers()]
+        views.sort(key=lambda pair: -(pair[0].oldest_unacknowledged or 0.0))
         views += [(offline_view(durable), durable) for durable in engine.durables if not durable.is_in_use]
         if not pending:
             return [view for view, _ in views]

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from math import isnan
+from typing import Protocol
 
 NONE = "\u2013"
 """A dash, for unknown values."""
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _DURATIONS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
+_STEADY = 0.05
+"""Messages per second below which a queue neither grows nor shrinks."""
+_LONGEST, _BEGIN = 44, 24
+"""The most characters of a name in a table, and those before the gap."""
+
+
+class Growing(Protocol):
+    """A queue with its size and growth."""
+
+    @property
+    def size(self) -> int | None: ...
+
+    @property
+    def growth_per_second(self) -> float | None: ...
 
 
 def number(value: float | None) -> str:
@@ -20,9 +35,9 @@ def number(value: float | None) -> str:
     )
 
 
-def counted(value: int, noun: str) -> str:
+def counted(value: int, noun: str, nouns: str = "") -> str:
     """Format a number with its noun: ``1 message``, ``2,000 messages``."""
-    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+    return f"{number(value)} {noun if value == 1 else nouns or f'{noun}s'}"
 
 
 def rate(value: float | None) -> str:
@@ -51,6 +66,38 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds >= 1 or not seconds else f"{seconds * 1000:.3g} ms"
 
 
+def age(seconds: float | None) -> str:
+    """Format an age: ``now`` below a second."""
+    return "now" if seconds is not None and seconds < 1 else duration(seconds)
+
+
+def idle(seconds: float | None) -> str:
+    """Format an idle time, which is known in steps of ten seconds."""
+    return "< 10 s" if seconds is not None and seconds < 10 else duration(seconds)
+
+
+def share(value: float | None) -> str:
+    """Format a share in percent."""
+    return NONE if value is None else f"{100 * value:.0f} %"
+
+
+def trend(view: Growing) -> str:
+    """Format the growth of a queue, or the time in which it will be empty."""
+    growth = view.growth_per_second
+    if growth is None:
+        return NONE
+    if growth >= _STEADY:
+        return f"+{rate(growth)}"
+    if growth <= -_STEADY and view.size:
+        return f"empty in {duration(view.size / -growth)}"
+    return "steady" if view.size else ""
+
+
+def short(text: str) -> str:
+    """Shorten a long name in the middle."""
+    return text if len(text) <= _LONGEST else f"{text[:_BEGIN]}…{text[_BEGIN + 1 - _LONGEST :]}"
+
+
 def moment(time_ms: int | None) -> str:
     """Format a time, in UTC."""
     if not time_ms:
@@ -60,3 +107,8 @@ def moment(time_ms: int | None) -> str:
     except (OverflowError, OSError, ValueError):
         return f"{time_ms} ms"
     return time.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def bare(destination: object) -> str:
+    """Return the name of a destination without its kind."""
+    return str(destination).partition("://")[2]

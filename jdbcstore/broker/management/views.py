@@ -9,12 +9,14 @@ from typing import NamedTuple
 from jdbcstore import __version__
 from jdbcstore.abc import PausedQueue, PreparedWrites
 from jdbcstore.broker.condition import BrokerCondition
-from jdbcstore.broker.consumer_watch import SLOW
+from jdbcstore.broker.consumer_watch import SLOW, ConsumerWatch
 from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.management.loads import ConsumerLoads
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.durable import Durable, DurableSubscriber
 from jdbcstore.broker.topics.topic import Topic
+from jdbcstore.util.clock import Clock
 from jdbcstore.util.timings import Timings
 
 
@@ -103,6 +105,8 @@ class DestinationView:
     """Whether it is a topic."""
     size: int | None = None
     """Messages of a queue, including unacknowledged ones; None for a topic."""
+    ready: int | None = None
+    """Messages of a queue that no consumer has; None for a topic, and if it is not known."""
     memory_limit: int = 0
     """Maximum bytes of its messages in memory: the policy's, or the broker's."""
     enqueued: int = 0
@@ -137,6 +141,10 @@ class DestinationView:
     """Deliveries per second in the last minute."""
     dequeued_per_second: float | None = None
     """Messages per second that left in the last minute."""
+    growth_per_second: float | None = None
+    """Growth of a queue per second in the last minute, negative if it shrinks."""
+    utilisation: float | None = None
+    """Share of the prefetch limits of a queue's consumers that is in use; at 1 all of them are busy."""
     idle: float | None = None
     """Seconds without any of these, in steps of ten."""
     oldest_age: float | None = None
@@ -182,6 +190,8 @@ class SubscriptionView:
     """The destination; may have wildcards."""
     connection_id: str | None = None
     """The ID of the connection; None for a durable subscription without a consumer."""
+    client: str = ""
+    """The client of a consumer: its client id, user, address and connection."""
     client_id: str | None = None
     """The client id of JMS, if the subscription is durable."""
     name: str | None = None
@@ -207,6 +217,12 @@ class SubscriptionView:
     """The consumer's ID, if its client names it, or its number in the connection."""
     idle: float | None = None
     """Seconds without a delivery or an acknowledgement, in steps of ten; None without a consumer."""
+    oldest_unacknowledged: float | None = None
+    """Seconds since the delivery of its first unacknowledged message; None without one."""
+    acknowledged_per_second: float | None = None
+    """Acknowledgements per second in the last minute; None for a new consumer."""
+    utilisation: float | None = None
+    """Share of its prefetch limit that is in use; at 1 it receives no more. None without a limit."""
     unsettled: float | None = None
     """Seconds with unacknowledged messages and no acknowledgement, in steps of ten; otherwise None."""
     is_slow: bool = False
@@ -343,18 +359,24 @@ def values_of(counters: Counters) -> dict[str, int]:
 def destination_view(
     target: Queue | Topic,
     counters: Counters,
-    in_flight: int,
+    loads: ConsumerLoads,
     producers: int,
     pause: PausedQueue | None,
     activity: Activity,
 ) -> DestinationView:
     """Return the current view of a queue or topic, with these counters."""
     queue = target if isinstance(target, Queue) else None
+    name, size = target.destination, None if queue is None else queue.size
+    in_flight = loads.held[name]
+    growth = None
+    if queue is not None and activity.enqueued is not None and activity.dequeued is not None:
+        growth = activity.enqueued - activity.dequeued
     average_wait = counters.waited_ms / counters.dispatched / 1000 if counters.dispatched else None
     return DestinationView(
-        name=str(target.destination),
+        name=str(name),
         is_topic=queue is None,
-        size=None if queue is None else queue.size,
+        size=size,
+        ready=None if size is None else max(size - in_flight, 0),
         in_flight=in_flight,
         consumers=target.consumer_count,
         producers=producers,
@@ -367,6 +389,8 @@ def destination_view(
         enqueued_per_second=activity.enqueued,
         dispatched_per_second=activity.dispatched,
         dequeued_per_second=activity.dequeued,
+        growth_per_second=growth,
+        utilisation=None if queue is None else loads.utilisation(name),
         idle=activity.idle,
         **values_of(counters),
     )
@@ -378,25 +402,31 @@ def durable_of(subscription: BaseSubscription) -> Durable | None:
 
 
 def subscription_view(
-    subscription: BaseSubscription, number: int, idle: float | None, unsettled: float | None
+    subscription: BaseSubscription, number: int, watch: ConsumerWatch, clock: Clock
 ) -> SubscriptionView:
     """Return the current view of a consumer, with its number in its connection, and its recorded progress."""
-    request = subscription.request
+    request, now = subscription.request, clock.monotonic()
+    unsettled, oldest_ms = watch.unsettled(subscription, now), subscription.oldest_ms
+    prefetch = subscription.prefetch
     consumer_id = f"{request.connection_id}:{number}" if request.consumer_id is None else request.consumer_id
     return SubscriptionView(
         destination=str(request.destination),
         connection_id=request.connection_id,
+        client=request.client,
         client_id=request.client_id,
         name=request.subscription_name,
         selector=request.selector,
         consumer_id=str(consumer_id),
         is_active=True,
         is_browser=request.browser,
-        prefetch=subscription.prefetch,
+        prefetch=prefetch,
         in_flight=len(subscription.held),
         dispatched=subscription.dispatched,
         rejected=subscription.rejected,
-        idle=idle,
+        idle=watch.idle(subscription, now),
+        oldest_unacknowledged=None if oldest_ms is None else max(clock.now_ms() - oldest_ms, 0) / 1000,
+        acknowledged_per_second=watch.acknowledged_per_second(subscription, now),
+        utilisation=min(subscription.in_use / prefetch, 1.0) if prefetch else None,
         unsettled=unsettled,
         is_slow=unsettled is not None and unsettled >= SLOW,
     )

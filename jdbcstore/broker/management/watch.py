@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from jdbcstore.broker.management.alarms import Alarm, Watched, alarms
+from jdbcstore.broker.management.audit import Actor, audited
 from jdbcstore.broker.management.history import INTERVAL, CounterHistory
 from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.views import (
@@ -18,12 +19,13 @@ from jdbcstore.broker.management.views import (
     MastershipView,
     TransactionView,
 )
-from jdbcstore.errors import NotMaster
+from jdbcstore.errors import MessageNotFound, NotMaster
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import Clock
 
 _BEHIND = 0.1
+_SILENCE_MS = 3_600_000
 _LARGEST = 10
 """The most queues whose first messages are read."""
 
@@ -60,6 +62,10 @@ class BrokerWatch:
         self._clock = clock
         self._folders = tuple(folders)
         self.history = history
+        self._since: dict[str, int] = {}
+        """The time when each alarm was first seen, by its key."""
+        self._silenced: dict[str, int] = {}
+        """The end of each silence, by the key of its alarm."""
 
     async def read(self) -> Watched:
         """Return the current input of alarms; only the role if the broker is not serving.
@@ -98,11 +104,42 @@ class BrokerWatch:
         )
 
     async def alarms(self) -> list[Alarm]:
-        """Return the alarms, the most severe first.
+        """Return the alarms, the most severe first, the silenced ones last.
 
         :raises StoreError: the store cannot be read
         """
-        return alarms(await self.read())
+        return self.judged(await self.read())
+
+    def judged(self, now: Watched) -> list[Alarm]:
+        """Return the alarms of an input, as :meth:`alarms` does."""
+        found, now_ms = [alarm.named() for alarm in alarms(now)], now.now_ms
+        self._since = {alarm.key: self._since.get(alarm.key, now_ms) for alarm in found}
+        silenced = {key: until for key, until in self._silenced.items() if until > now_ms}
+        self._silenced = silenced
+        found = [
+            replace(
+                alarm,
+                since_ms=alarm.since_ms or self._since[alarm.key],
+                silenced_until_ms=silenced.get(alarm.key),
+            )
+            for alarm in found
+        ]
+        return sorted(found, key=lambda alarm: alarm.silenced_until_ms is not None)
+
+    def silence(self, actor: Actor, alarm: str) -> None:
+        """Silence an alarm for an hour, unless it concerns other destinations then.
+
+        :param alarm: its key
+        :raises MessageNotFound: there is no such alarm
+        :raises NotMaster: the broker is not serving
+        """
+        with audited(self._clock, actor, "silence", alarm=alarm):
+            condition = self._source.broker().condition
+            if not condition.serves:
+                raise NotMaster(f"this broker is not serving: {condition}")
+            if alarm not in self._since:
+                raise MessageNotFound(f"there is no alarm {alarm!r}; list the alarms")
+            self._silenced[alarm] = self._clock.now_ms() + _SILENCE_MS
 
     async def sampling(self, views: Views, _: object) -> AsyncIterator[None]:
         """Take samples of a broker's counters while an application runs."""

@@ -66,7 +66,7 @@ def test_every_page_and_operation(url: str, browser: Browser) -> None:
         subscriber.subscribe(
             "/topic/PRICES", id="1", ack="auto", headers={"activemq.subscriptionName": "all"}
         )
-        wait_until(lambda: "board" in console.get("/subscribers").text)
+        wait_until(lambda: "board" in console.get("/consumers").text)
         address = console.api.address
         walk = Walk(browser, f"http://{address}/")
         browser.resize(*WIDE)
@@ -184,7 +184,7 @@ def _change_flow(walk: Walk, flow: QueueFlow) -> None:
 
 def _look(walk: Walk, console: ConsoleClient) -> None:
     walk.open("")
-    assert "Messages waiting" in walk.text
+    assert "Unacknowledged" in walk.text
     assert "2 transactions are prepared" in walk.text
     renewed = "new Promise((done) => new MutationObserver(() => done(true)).observe(main, {childList: true}))"
     assert walk.value(f"{{ const main = document.getElementById('main'); {renewed} }}")
@@ -259,8 +259,8 @@ def _end_others(walk: Walk, console: ConsoleClient, subscriber: stomp.Connection
     walk.click_in_row("board", "Drop")
     assert "closed" in walk.confirm()
     wait_until(lambda: not subscriber.is_connected())
-    wait_until(lambda: "offline" in console.get("/subscribers").text)
-    walk.click("Subscribers", "nav")
+    wait_until(lambda: "offline" in console.get("/consumers").text)
+    walk.click("Consumers", "nav")
     walk.click_in_row("board : all", "Delete")
     assert "deleted" in walk.confirm()
 

@@ -35,7 +35,7 @@ MESSAGES = "/dead-letters", "/configuration", "/log"
 WAIT = 120.0
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 PAGES = (
-    "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker",
+    "", "/queues", "/topics", "/consumers", "/connections", "/dead-letters", "/transactions", "/broker",
     "/database", "/operations", "/scheduled", "/configuration", "/log",
 )  # fmt: skip
 
@@ -147,7 +147,7 @@ def test_clients_are_seen_and_dropped(served: tuple[ConsoleClient, int]) -> None
         client.consume("/queue/SEEN")
         console.api.post(queue("SEEN", "messages"), body="held")
         client.wait_for(1)
-        assert "SEEN" in console.get("/subscribers").text
+        assert "SEEN" in console.get("/consumers").text
         page = console.get("/connections")
         [where] = {link for link in page.links if "/do/drop" in link}
         asked = console.ask("GET", where)
@@ -162,13 +162,13 @@ def test_durable_subscriptions_are_deleted(served: tuple[ConsoleClient, int]) ->
     connection = stomp.Connection12([("127.0.0.1", port)])
     connection.connect(wait=True, headers={"client-id": "board"})
     connection.subscribe("/topic/PRICES", id="1", ack="auto", headers={"activemq.subscriptionName": "all"})
-    wait_until(lambda: "board : all" in console.get("/subscribers").text)
+    wait_until(lambda: "board : all" in console.get("/consumers").text)
     assert "board : all" in console.get("/topic", name="PRICES").text
     connection.disconnect()
-    wait_until(lambda: "offline" in console.get("/subscribers").text)
+    wait_until(lambda: "offline" in console.get("/consumers").text)
     found = console.act("/do/unsubscribe", {"client": "board", "subscription": "all"})
     assert "The durable subscription was deleted." in found.text
-    assert "board" not in console.get("/subscribers").text
+    assert "board" not in console.get("/consumers").text
 
 
 def test_dead_letters_are_grouped_and_go_back(served: tuple[ConsoleClient, int]) -> None:
@@ -362,7 +362,7 @@ def test_lists_are_searched_compared_sorted_and_cut_into_pages(
     assert (wrong.status, "write, for example" in wrong.text) == (400, True)
     listed = console.api.get("/api/destinations?search=list.&where=size%20%3E%204&sort=idle")
     assert [one["name"] for one in listed["destinations"]] == ["queue://LIST.4"]
-    for path in "/connections", "/subscribers":
+    for path in "/connections", "/consumers":
         assert f"No {path[1:]} match." in console.get(path, where="in_flight > 999", sort="in_flight").text
 
 
@@ -539,7 +539,7 @@ def test_what_a_client_controls_stays_text(tmp_path: Path) -> None:
             f"/topic/{HOSTILE[:60]}", id="1", ack="auto",
             headers={"activemq.subscriptionName": HOSTILE, "selector": "a = '<script>alert(4)</script>'"},
         )  # fmt: skip
-        wait_until(lambda: "active" in console.get("/subscribers").text)
+        wait_until(lambda: "active" in console.get("/consumers").text)
         connection.send("/queue/OTHER", "x", headers={HOSTILE.replace(":", ""): HOSTILE})
         wait_until(lambda: console.api.ask("GET", queue("OTHER"))[0] == 200)
         paths = [f"/console{path}" for path in PAGES]
@@ -652,11 +652,34 @@ def test_a_sick_database_is_an_alarm_with_a_page(tmp_path: Path) -> None:
 def test_a_broker_that_waits_says_so(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/mq.db"
     with console_of(url) as (console, _):
-        assert "No alarms" in console.get().text
+        assert "No problems" in console.get().text
         connection = http.client.HTTPConnection(*console.api.address)
         connection.request("HEAD", "/console")
         assert connection.getresponse().status == 200
         connection.close()
+
+
+def test_a_problem_is_silenced_until_it_concerns_others(url: str) -> None:
+    with console_of(url) as (console, _):
+        api = console.api
+        api.post(queue("LONELY", "messages"), body="x")
+        page = console.get()
+        assert "LONELY has messages but no consumer." in page.text
+        link = next(link for link in page.links if link.startswith("/console/do/silence"))
+        [before] = api.get("/api/alarms")
+        assert "silenced for an hour" in console.act("/do/silence", {"alarm": before["key"]}).text
+        assert before["key"] in link
+        page = console.get()
+        assert "1 silenced problem" in page.text
+        assert not [link for link in page.links if link.startswith("/console/do/silence")]
+        [silenced] = api.get("/api/alarms")
+        assert (silenced["since_ms"], silenced["silenced_until_ms"] > before["since_ms"]) == (
+            before["since_ms"],
+            True,
+        )
+        api.post(queue("OTHER", "messages"), body="x")
+        assert "silenced" not in console.get().text
+        assert api.ask("POST", "/api/alarms/other/silence")[0] == 404
 
 
 def test_a_slave_is_no_alarm_and_names_the_master(tmp_path: Path) -> None:
@@ -674,7 +697,7 @@ def test_a_slave_is_no_alarm_and_names_the_master(tmp_path: Path) -> None:
             other = ConsoleClient(addresses[1]).ask("GET", "/console/queues")
     assert (other.status, master_console in other.links) == (503, True)
     assert "waiting for another broker" in other.text
-    assert not any("alarms" in given.get("class", "") for _, given in page.elements)
+    assert not any("triage" in given.get("class", "") for _, given in page.elements)
     assert "waiting for another broker" in page.text
     assert master_console in page.links
     assert not any("bad" in given.get("class", "").split() for _, given in page.elements)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.backends("memory")
 def test_a_consumer_that_acknowledges_nothing_for_long_is_slow() -> None:
     async def main() -> None:
         clock = FakeClock()
-        async with running(MemoryStore(), counted=True) as engine:
+        async with running(MemoryStore(), clock=clock, counted=True) as engine:
             views = managed(engine, clock).views
 
             async def seen() -> SubscriptionView:
@@ -56,5 +56,35 @@ def test_a_consumer_that_acknowledges_nothing_for_long_is_slow() -> None:
             assert (await seen()).is_slow
             await consumer.acknowledge(*consumer.deliveries[3:])
             assert (await seen()).unsettled is None
+
+    asyncio.run(main())
+
+
+def test_the_consumer_with_the_oldest_message_is_the_first() -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with running(MemoryStore(), clock=clock) as engine:
+            views = managed(engine, clock).views
+            quick = await consume(engine, "A", prefetch=4)
+            stuck = await consume(engine, "B", prefetch=2)
+            assert [view.oldest_unacknowledged for view in await views.subscriptions()] == [None, None]
+            for name in "BBAAAA":
+                await send(engine, message("m", name))
+            await stuck.got(2)
+            await quick.got(4)
+            clock.advance(20)
+            await quick.acknowledge(*quick.deliveries[:3])
+            await send(engine, message("m", "A"))
+            await quick.got(5)
+            clock.advance(10)
+            await quick.acknowledge(quick.deliveries[3])
+            first, second = await views.subscriptions()
+            assert (first.destination, first.in_flight, first.utilisation) == ("queue://B", 2, 1.0)
+            assert (first.oldest_unacknowledged, first.acknowledged_per_second) == (30, 0)
+            assert (second.in_flight, second.utilisation) == (1, 0.25)
+            assert second.oldest_unacknowledged == 10  # since it was delivered, not since it was sent
+            assert second.acknowledged_per_second == pytest.approx(4 / 30)
+            by_name = {view.name: view for view in await views.destinations()}
+            assert (by_name["queue://B"].ready, by_name["queue://B"].utilisation) == (0, 1.0)
 
     asyncio.run(main())

@@ -234,9 +234,13 @@ def waiting(name: str, more: str = "") -> dict[str, str]:
     return {f"jdbcstore_destination_{metric}{OF_QUEUE % name}": values for metric, values in found.items()}
 
 
+ARRIVALS = "0+60x60"
+"""One message per second arrives."""
+
+
 def growing(sizes: str, consumers: str = "1x60") -> dict[str, str]:
     """The series of a queue with these sizes."""
-    found = {"messages": sizes, "consumers": consumers, "paused": "0x60"}
+    found = {"messages": sizes, "consumers": consumers, "paused": "0x60", "enqueued_messages_total": ARRIVALS}
     return {f"jdbcstore_destination_{metric}{OF_QUEUE % 'Q'}": values for metric, values in found.items()}
 
 

@@ -12,7 +12,7 @@ from tests.docs.site import Browser, problems_of
 from tests.support.broker.programs import Client
 
 PAGES = (
-    *("Overview", "Queues", "Topics", "Subscribers", "Connections", "Dead letters", "Operations"),
+    *("Overview", "Queues", "Topics", "Consumers", "Connections", "Dead letters", "Operations"),
     *("Scheduled", "Transactions", "Lock and store", "Configuration", "Log"),
 )
 

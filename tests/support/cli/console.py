@@ -14,7 +14,7 @@ from tests.support.broker.console import ConsoleClient
 from tests.support.cli.command_line import CommandLine
 
 PAGES = (
-    "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker",
+    "", "/queues", "/topics", "/consumers", "/connections", "/dead-letters", "/transactions", "/broker",
     "/database", "/claims",
 )  # fmt: skip
 

@@ -96,24 +96,28 @@ def test_transactions_in_doubt_are_an_alarm() -> None:
 def test_a_backlog_that_grows_is_an_alarm() -> None:
     view = DestinationView(name=str(Q), is_topic=False, size=2000, consumers=1)
 
-    def after(sizes: list[int], **changes: Any) -> list[str]:
+    def after(sizes: list[int], arrived: int = 1, **changes: Any) -> list[str]:
         history = CounterHistory()
         for tick, size in enumerate(sizes):
             counters = Counters()
-            counters.enqueued = size
+            counters.enqueued = size * arrived
             history.add(tick * INTERVAL, {Q: (size, counters)}, (size, counters))
         return said(history=history, views=[replace(view, **changes)])
 
-    growing = [1400 + 10 * number for number in range(61)]
+    growing = [10 + 10 * number for number in range(19)]
     assert after(growing) == [f"{Q} grows by 1/s, and has 2,000 messages"]
-    assert after(growing, size=999) == []
+    assert after(growing, size=9) == [f"{Q} grows by 1/s, and has 9 messages"]  # the trend counts
+    assert after(growing, arrived=9) == [f"{Q} grows by 1/s, and has 2,000 messages"]
+    assert after(growing, arrived=11) == []  # most is consumed
     assert after(growing, is_paused=True) == [f"{Q} is paused"]
-    since = {"paused_by": "op", "paused_since_ms": NOON}
+    since: dict[str, Any] = {"paused_by": "op", "paused_since_ms": NOON}
     assert after(growing, is_paused=True, **since) == [f"{Q} is paused by op since 2027-01-15 12:00:00 UTC"]
     assert after(growing, consumers=0) == [f"{Q} has messages but no consumer"]
-    assert after(growing[1:]) == []  # not for ten minutes yet
-    assert after([1400] * 40 + [2000] * 21) == []
-    assert after([2000] * 61) == []
+    assert after(growing[1:]) == []  # not for three minutes yet
+    assert after([10] * 10 + [100] * 9) == []
+    assert after([2000] * 19) == []
+    several = [replace(view, name=f"queue://{name}", consumers=0) for name in "ABCD"]
+    assert said(views=several) == ["4 queues have messages but no consumer: queue://A queue://B queue://C"]
     old = replace(view, oldest_age=7200.0)
     assert said(views=[old], largest=[old]) == [f"Messages are up to 2 h old in {Q}"]
 
@@ -160,6 +164,37 @@ def test_consumers_that_acknowledge_nothing_are_an_alarm() -> None:
         "5 consumers have held messages for 1.5 min without acknowledging any, from"
         " queue://A queue://B queue://C"
     ]
+
+
+def test_alarms_are_in_the_order_of_their_harm() -> None:
+    queue = DestinationView(name=str(Q), is_topic=False, size=1)
+    stuck = SubscriptionView(destination="queue://A", unsettled=90.0, is_slow=True, connection_id="c1")
+    sick = Diagnosis(name="bloat", severity=BAD, text="large", cure="vacuum")
+    samples = Samples()
+    samples.after(0, 0)
+    samples.after(20, 20)
+    found = alarms(
+        Watched(
+            broker=replace(BROKER, memory_used=81, memory_limit=100),
+            lock=LOCK,
+            now_ms=NOON,
+            history=samples.history,
+            views=[queue, replace(queue, name="queue://P", is_paused=True)],
+            dead=[DLQ],
+            slow_consumers=[stuck],
+            checkup=Checkup({}, (sick,)),
+        )
+    )
+    assert [alarm.rule.removeprefix("Jdbcstore") for alarm in found] == [
+        *("DatabaseSick", "MemoryFull", "SlowConsumer", "DeadLetters", "NoConsumer", "Paused"),
+    ]
+    helps = {alarm.rule: (alarm.operation, alarm.target) for alarm in found if alarm.operation}
+    assert helps == {
+        "JdbcstoreSlowConsumer": ("drop", "c1"),
+        "JdbcstoreDeadLetters": ("retry", "ActiveMQ.DLQ"),
+        "JdbcstorePaused": ("resume", "P"),
+    }
+    assert next(alarm for alarm in found if alarm.operation == "drop").since_ms == NOON - 90_000
 
 
 def test_clients_that_do_not_read_are_an_alarm() -> None:

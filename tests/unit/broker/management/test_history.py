@@ -132,7 +132,8 @@ def test_charts() -> None:
     found = chart("c", hour, [("a", [nan, 1.0, 7.0, nan, 3.0], 2.5), ("b", [nan] * 5, None)])
     assert found.top == 8.0
     assert [line.latest for line in found.lines] == [2.5, None]
-    assert found.points == "[[null,1.0,7.0,null,3.0],[null,null,null,null,null]]"
+    assert found.points == "[[1.0,7.0,null,3.0],[null,null,null,null]]"  # it begins with the first value
+    assert found.seconds == 3 * INTERVAL
     assert found.lines[0].path.count("M") == 2
     assert found.lines[1].path == ""
     assert chart("c", hour, [("b", [nan], None)]).is_empty
