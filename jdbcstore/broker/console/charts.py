@@ -105,3 +105,12 @@ def spark(values: Sequence[float]) -> str:
         return ""
     top, step = max(*known, 1.0), 60 / (len(known) - 1)
     return "M" + "L".join(f"{step * at:.0f} {15 - 14 * value / top:.0f}" for at, value in enumerate(known))
+
+
+def bars(times: Sequence[int], first: int, last: int) -> str:
+    """Return the ``d`` of an SVG path of 60 by 16: a histogram of times between two."""
+    counts, width = [0] * 20, max(last - first, 1)
+    for time in times:
+        counts[min(20 * (time - first) // width, 19)] += 1
+    top = max(*counts, 1)
+    return "".join(f"M{3 * at} 16v{-15 * count / top:.0f}h2V16z" for at, count in enumerate(counts) if count)

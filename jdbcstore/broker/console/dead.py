@@ -1,12 +1,15 @@
-"""Dead letters by original destination and reason."""
+"""Dead letters by original destination, reason and consumer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from jdbcstore.broker.attempts import ATTEMPTS, attempts_of
+from jdbcstore.broker.console.charts import bars
 from jdbcstore.broker.console.database import ConsoleSource
-from jdbcstore.broker.management.messages import MessageChoice, group_of, reason_of
+from jdbcstore.broker.management.messages import MessageChoice, consumer_of, group_of, reason_of
+from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 
@@ -18,22 +21,28 @@ _PAGE = 200
 
 @dataclass(slots=True)
 class DeadLetterGroup:
-    """Dead letters with the same origin and reason."""
+    """Dead letters with the same origin, reason and consumer."""
 
     key: str
     origin: Destination | None
     reason: str
+    consumer: str
+    """The client, user and host of the last attempt; empty if unknown."""
     ids: list[str] = field(default_factory=list)
-    oldest_ms: int | None = None
-    newest_ms: int | None = None
+    times_ms: list[int] = field(default_factory=list)
+    """The known times of the last attempts, or of sending."""
+
+    @property
+    def newest_ms(self) -> int | None:
+        """The last of these times."""
+        return max(self.times_ms, default=None)
 
     def add(self, message: Message) -> None:
         """Add a message."""
         self.ids.append(str(message.message_id))
-        time_ms = message.timestamp_ms
+        time_ms = _time_of(message)
         if time_ms:
-            self.oldest_ms = min(self.oldest_ms or time_ms, time_ms)
-            self.newest_ms = max(self.newest_ms or time_ms, time_ms)
+            self.times_ms.append(time_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,23 @@ class Grouped:
     seen: int
     is_all: bool
     """Whether all dead letters were read."""
+
+    def bars(self, group: DeadLetterGroup) -> str:
+        """Return the ``d`` of an SVG path: the times of a group, among those of the queue."""
+        times = [time_ms for each in self.groups for time_ms in each.times_ms]
+        return bars(group.times_ms, min(times, default=0), max(times, default=0))
+
+    def chosen(self, key: str) -> DeadLetterGroup | None:
+        """Return a group by its key."""
+        return next((group for group in self.groups if group.key == key), None)
+
+
+def _time_of(message: Message) -> int | None:
+    try:
+        attempts = attempts_of(message.properties.get(ATTEMPTS, ""))
+    except CorruptMessage:
+        attempts = []
+    return attempts[-1].time_ms if attempts else message.timestamp_ms
 
 
 async def grouped(source: ConsoleSource, queue: Destination) -> Grouped:
@@ -69,6 +95,7 @@ def _add(groups: dict[str, DeadLetterGroup], messages: Iterable[Message]) -> Non
     for message in messages:
         key = group_of(message)
         if key not in groups:
-            groups[key] = DeadLetterGroup(key, message.original_destination, reason_of(message))
+            origin, reason = message.original_destination, reason_of(message)
+            groups[key] = DeadLetterGroup(key, origin, reason, consumer_of(message))
         if message.message_id is not None:
             groups[key].add(message)

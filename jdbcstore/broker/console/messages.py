@@ -48,6 +48,7 @@ def choice_of(ctx: RequestContext) -> MessageChoice:
         ids=tuple(ctx.form.get("id", ())) or None,
         selector=ctx.text("selector").strip() or None,
         contains=ctx.text("contains").strip() or None,
+        group=ctx.text("group") or None,
     )
 
 

@@ -296,26 +296,32 @@ class Console:
         left: list[RemovalRecord] = []
         if message.message_id is not None:
             left = await self._source.removals(message.message_id, message.timestamp_ms or None)
-        properties, body, damage = None, None, None
         as_hex = ctx.text("hex") == "yes"
-        try:
-            properties = properties_of(message)
-            body = shown_body(message, as_hex=as_hex)
-        except CorruptMessage as error:
-            damage = str(error)
         return await self._show(
             ctx,
             "message.html",
             name=name.name,
             message=message,
-            headers=_headers(message),
-            properties=properties,
-            body=body,
+            **self._shown_parts(message, as_hex=as_hex),
             as_hex=as_hex,
-            damage=damage,
             life=self._life(message, name, left),
             back=ctx.came_from(url("queue", name=name.name)),
         )
+
+    def _shown_parts(self, message: Message, *, as_hex: bool = False) -> dict[str, Any]:
+        """Return the headers, properties and body of a message, as far as they can be decoded."""
+        parts: dict[str, Any] = {
+            "headers": _headers(message),
+            "properties": None,
+            "body": None,
+            "damage": None,
+        }
+        try:
+            parts["properties"] = properties_of(message)
+            parts["body"] = shown_body(message, as_hex=as_hex)
+        except CorruptMessage as error:
+            parts["damage"] = str(error)
+        return parts
 
     async def _gone(
         self, ctx: RequestContext, queue: Destination, wanted: str, error: MessageNotFound
@@ -386,7 +392,16 @@ class Console:
         for view in views[:_LARGEST]:
             with suppress(DestinationNotFound):
                 queues.append(await grouped(self._source, Destination.parse(view.name)))
-        return await self._show(ctx, "dead_letters.html", queues=queues, more=max(len(views) - _LARGEST, 0))
+        selected = next((each for each in queues if each.queue.name == ctx.text("name")), None)
+        group = None if selected is None else selected.chosen(ctx.text("group"))
+        context: dict[str, Any] = {"selected": selected, "group": group, "message": None}
+        if selected is not None and group is not None:
+            with suppress(MessageNotFound):
+                message = await self._source.message(selected.queue, ctx.text("id") or group.ids[0])
+                context |= {"message": message, **self._shown_parts(message)}
+                context["life"] = self._life(message, selected.queue, ())
+        more = max(len(views) - _LARGEST, 0)
+        return await self._show(ctx, "dead_letters.html", queues=queues, more=more, **context)
 
     async def _operations(self, ctx: RequestContext) -> web.Response:
         runs = self._source.operations() if isinstance(self._source, Views) else []

@@ -13,6 +13,7 @@ from functools import partial
 from hashlib import sha256
 
 from jdbcstore.abc import Cursor, MessageStore, Page, Transaction
+from jdbcstore.broker.attempts import ATTEMPTS, attempts_of
 from jdbcstore.broker.cursors.store import AllPages
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.entry import Entry, size_of
@@ -39,6 +40,7 @@ Run = Callable[[Callable[[], Page]], Awaitable[Page]]
 _BATCH = 200
 _LONGEST = 300
 _WRAPPED = re.compile(r"^java\.lang\.Throwable:\s*")
+_PORT = re.compile(r":\d+$")
 _TIMES = re.compile(r"\d{9,}")
 MOST_SEEN = 5000
 """Messages read for one page."""
@@ -123,9 +125,19 @@ def reason_of(message: Message) -> str:
     return _TIMES.sub("…", _WRAPPED.sub("", str(cause)))[:_LONGEST]
 
 
+def consumer_of(message: Message) -> str:
+    """Return the client, user and host of the last attempt to consume a dead letter; empty if unknown."""
+    try:
+        attempts = attempts_of(message.properties.get(ATTEMPTS, ""))
+    except CorruptMessage:
+        return ""
+    text = attempts[-1].text.partition(" by ")[2] if attempts else ""
+    return _PORT.sub("", text.partition(", connection ")[0])
+
+
 def group_of(message: Message) -> str:
-    """Return a short name for all dead letters with a message's origin and reason."""
-    text = f"{message.original_destination}\0{reason_of(message)}"
+    """Return a short name for all dead letters with a message's origin, reason and consumer."""
+    text = f"{message.original_destination}\0{reason_of(message)}\0{consumer_of(message)}"
     return sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 

@@ -180,7 +180,7 @@ def test_dead_letters_are_grouped_and_go_back(served: tuple[ConsoleClient, int])
             connection.nack(frame.headers["ack"])  # type: ignore[attr-defined]
 
     connection.set_listener("", Rejecting())
-    connection.connect(wait=True)
+    connection.connect(wait=True, headers={"client-id": "pay-bad"})
     connection.subscribe("/queue/PAY", id="1", ack="client-individual")
     for number in range(3):
         console.api.post(queue("PAY", "messages"), body=f"m{number}")
@@ -193,10 +193,17 @@ def test_dead_letters_are_grouped_and_go_back(served: tuple[ConsoleClient, int])
     connection.disconnect()
     wait_until(lambda: console.api.get(queue("PAY"))["consumers"] == 0)
     page = console.get("/dead-letters")
-    assert "3 Rejected by its consumer PAY" in page.text
-    [where] = {link for link in page.links if "/do/retry" in link and "group=" in link}
-    [form] = [one for one in console.ask("GET", where).forms if one.method == "post"]
-    assert "3 messages were returned to the original destination" in console.send(form).text
+    assert "Rejected by its consumer 3 PAY client pay-bad" in page.text
+    assert [link for link in page.links if "/do/retry" in link and "group=" in link]
+    [where] = {link for link in page.links if link.startswith("/console/dead-letters?") and "group=" in link}
+    shown = console.ask("GET", where)
+    assert "Message 1 of 3" in shown.text
+    # The second click: the name, the host and the attempts of the consumer.
+    assert re.search(r"Rejected by client pay-bad,.* 127\.0\.0\.1:\d+, connection", shown.text)
+    one, every = [form for form in shown.forms if form.action.endswith("/do/retry")]
+    assert "1 message was returned to the original destination" in console.send(one).text
+    assert dead() == 2
+    assert "2 messages were returned to the original destination" in console.send(every).text
     assert (dead(), console.api.get(queue("PAY"))["size"]) == (0, 3)
 
 

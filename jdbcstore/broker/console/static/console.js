@@ -3,10 +3,12 @@
 "use strict";
 
 const PERIOD = 4000;
+const SHARE = 0.01; // of a core of the broker, for the refreshes of a page
 const PATIENCE = 10000;
 const live = document.getElementById("live");
 const title = document.title;
 let isRenewing = false;
+let pause = PERIOD;
 
 function isBusy() {
   const at = document.activeElement;
@@ -45,6 +47,8 @@ async function renew() {
     const headers = { "X-Requested-By": "console" };
     const url = isWhole ? location.href.split("#")[0] : `${root}/state`;
     const answer = await fetch(url, { credentials: "same-origin", headers, signal });
+    const cost = /cpu;dur=([\d.]+)/.exec(answer.headers.get("Server-Timing") ?? "");
+    pause = Math.max(PERIOD, cost ? Number(cost[1]) / SHARE : 0);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (answer.status === 401) return fail("logged out", "Your login has expired.");
     if (answer.status === 403) return fail("not allowed", "You no longer have access to this page.");
@@ -170,6 +174,7 @@ if (!here.pathname.includes("/do/")) comeBack();
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 if (live) {
   if (document.querySelector("main[data-live]")) document.getElementById("clock").hidden = false;
-  setInterval(renew, PERIOD);
+  const wait = () => setTimeout(() => renew().finally(wait), pause);
+  wait();
   document.addEventListener("visibilitychange", renew);
 }
