@@ -1,7 +1,7 @@
 """``python -m benchmarks.console``: how long a broker takes for pages of its console, as a Markdown table.
 
-There are many queues with a message each, of which some have a consumer, and one long queue. The times are those of the header
-``Server-Timing``: of the clock, and of the processor in the broker's loop, without the database.
+There are many queues with a message each, some with a consumer, and one long queue. The times are those of
+the header ``Server-Timing``: of the clock, and of the processor in the broker's loop, without the database.
 """
 
 from __future__ import annotations
