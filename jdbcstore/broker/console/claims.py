@@ -9,9 +9,17 @@ from typing import Any
 from jdbcstore.broker.console.request_context import RequestContext
 from jdbcstore.broker.management.claims import SharedQueues
 from jdbcstore.errors import DestinationNotFound
+from jdbcstore.message.destination import Destination
+from jdbcstore.util.shared_queues import ClaimNumbers
 
 _MOST_HELD = 100
 """The most claimed or delayed messages on the page of a queue."""
+
+
+async def claims_of(shared: SharedQueues, queue: Destination) -> ClaimNumbers | None:
+    """Return the numbers of a queue; None if it has neither messages nor settings."""
+    numbers = await asyncio.to_thread(shared.numbers)
+    return next((candidate for candidate in numbers.queues if candidate.queue == queue.name), None)
 
 
 async def claims_context(shared: SharedQueues, ctx: RequestContext) -> dict[str, Any]:

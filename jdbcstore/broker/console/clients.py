@@ -1,4 +1,4 @@
-"""The page of one client: its connection, its consumers, and what they have."""
+"""The page of one client: its connection, its consumers, and their messages."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from aiohttp import web
 
 from jdbcstore.abc import RemovalRecord
 from jdbcstore.broker.console.actions import ACTIONS
-from jdbcstore.broker.console.bodies import properties_of, shown_body
+from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
 from jdbcstore.broker.console.charts import chart, spark
-from jdbcstore.broker.console.claims import claims_context
+from jdbcstore.broker.console.claims import claims_context, claims_of
 from jdbcstore.broker.console.clients import client_context
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.dead import grouped
@@ -32,6 +32,7 @@ from jdbcstore.broker.management.claims import ClaimManagement, SharedQueues
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.history import DEAD, DEQUEUED, ENQUEUED, SIZE, SPANS, CounterHistory
 from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.messages import defect_of
 from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.texts import bare
 from jdbcstore.broker.management.views import ConnectionView, SubscriptionView
@@ -47,6 +48,7 @@ from jdbcstore.errors import (
 )
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId
+from jdbcstore.message.jobs import CRON
 from jdbcstore.message.message import Message
 from jdbcstore.util.checkup import FIGURES
 from jdbcstore.util.clock import Clock, SystemClock
@@ -284,6 +286,7 @@ class Console:
             consumers=[view for view in subscriptions if view.destination == str(name)],
             columns_of_consumers=CONSUMERS,
             clients=self._clients(),
+            claims=None if is_topic or self._shared is None else await claims_of(self._shared, name),
             is_dead=not is_topic and name in self._source.dead_letter_queues(),
         )
 
@@ -410,16 +413,25 @@ class Console:
     async def _scheduled(self, ctx: RequestContext) -> web.Response:
         number = ctx.number("page", least=1, most=1 << 31) or 1
         page: dict[str, Any] = {"total": None, "scheduled": []}
+        messages: dict[int, Message] = {}
         error = "scheduled messages are on the console of their broker"
         if self._management is not None:
             try:
                 page = self._management.scheduled.listed(offset=(number - 1) * ROWS, limit=ROWS)
+                if ctx.may_browse:
+                    sequences = [view.sequence for view in page["scheduled"]]
+                    messages = await self._management.scheduled.messages(sequences)
             except InvalidDestination as failure:
                 error = str(failure)
         return await self._show(
             ctx,
             "scheduled.html",
             rows=page["scheduled"],
+            messages={
+                sequence: (message.properties.get(CRON, ""), preview(message), shown_body(message))
+                for sequence, message in messages.items()
+                if defect_of(message) is None
+            },
             total=page["total"],
             error=error if page["total"] is None else None,
             number=number,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jdbcstore.broker.engine import Engine
@@ -11,6 +12,7 @@ from jdbcstore.broker.management.views import ScheduledView
 from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.broker.scheduler.scheduler import Scheduler
 from jdbcstore.errors import InvalidDestination, MessageNotFound
+from jdbcstore.message.message import Message
 
 
 class ScheduledOperations:
@@ -38,6 +40,15 @@ class ScheduledOperations:
             for sequence, job in due[offset : offset + limit]
         ]
         return {"total": len(due), "scheduled": views}
+
+    async def messages(self, sequences: Sequence[int]) -> dict[int, Message]:
+        """Return the stored messages of jobs, by their sequences; removed ones are absent.
+
+        :raises StoreError: the store cannot be read
+        """
+        scheduler = _scheduler(self._master.engine())
+        rows = {sequence: await scheduler.read(sequence) for sequence in sequences}
+        return {sequence: row for sequence, row in rows.items() if row is not None}
 
     async def cancel(self, actor: Actor, job: str) -> OperationOutcome:
         """Remove a scheduled message with its repetitions; durable when this completes.

@@ -328,7 +328,15 @@ def test_scheduled_messages_are_seen_cancelled_and_sent_at_once(console: Console
     assert (first["destination"], first["repeats"]) == ("queue://LATER", 2)
     assert first["at_ms"] < second["at_ms"]
     page = console.get("/scheduled")
-    assert f"LATER {first['id']} 2 times" in page.text
+    assert f"LATER m0 m0 {first['id']} 2 times" in page.text
+    weekly = {"AMQ_SCHEDULED_CRON": "0 3 * * 1"}
+    console.api.post(queue("LATER", "messages"), body="report", properties=weekly)
+    text = console.get("/scheduled").text
+    assert re.search(r"report report \S+ cron 0 3 \* \* 1", text)
+    weekly_id = next(
+        job["id"] for job in console.api.get("/api/scheduled")["scheduled"] if not job["repeats"]
+    )
+    console.act("/do/cancel-scheduled", {"job": weekly_id})
     console.act("/do/cancel-scheduled", {"job": second["id"]})
     assert "1 message was sent now." in console.act("/do/send-scheduled", {"job": first["id"]}).text
 
