@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.broker.condition import SERVES
+from jdbcstore.broker.management.texts import short
 from jdbcstore.cli.output import duration, local_time, printable
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.util.clock import Clock, SystemClock
@@ -113,13 +114,16 @@ COLUMNS = (
     TopColumn("out/s", "dequeued_per_second", "dequeued", rate),
     TopColumn("in flight", "in_flight", "in_flight"),
     TopColumn("consumers", "consumers", "consumers"),
-    TopColumn("producers", "producers", "producers"),
     TopColumn("oldest", "oldest_age", "size", duration),
     TopColumn("dead", "dead", "dead"),
 )
 TITLES = tuple(column.title for column in COLUMNS)
 NUMBERS = TITLES[1:]
 """The columns that are right-justified."""
+
+
+_NAME = 34
+"""The most characters of a name, so that the table fits 100 columns."""
 
 
 def condition_line(condition: Mapping[str, Any]) -> str:
@@ -159,7 +163,8 @@ def alarm_line(alarm: Mapping[str, Any]) -> str:
 def cells(row: Row) -> tuple[str, ...]:
     """Return the cells of a row; names are escaped so that they cannot control a terminal."""
     name, *others = (column.text(getattr(row, column.name)) for column in COLUMNS)
-    return (f"{printable(name)}{' (paused)' if row.is_paused else ''}", *others)
+    mark = " (paused)" if row.is_paused else ""
+    return (f"{short(printable(name), _NAME - len(mark))}{mark}", *others)
 
 
 def remainder(reading: TopReading) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from textual.widgets import DataTable, Static
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.broker.security import hash_password
-from jdbcstore.cli.readings import COLUMNS, Readings, Row, TopSelection, rate
+from jdbcstore.cli.readings import COLUMNS, TITLES, Readings, Row, TopSelection, cells, rate
 from jdbcstore.cli.remote import LOGIN_VARIABLE, RemoteBroker
 from jdbcstore.cli.settings import Settings
 from jdbcstore.cli.top_screen import Messages, Top, message_text
@@ -156,6 +157,18 @@ def test_rows_without_a_value_are_last() -> None:
     for descending, order in ((True, "bcad"), (False, "abcd")):
         arranged = TopSelection(descending=descending).arranged(rows)
         assert "".join(one.destination for one in arranged) == order
+
+
+def test_a_table_with_a_long_name_fits_100_columns() -> None:
+    row = Row(
+        destination=f"queue://{'Consumer.billing.VirtualTopic.' * 3}END", is_topic=False, is_paused=True,
+        size=999_999, enqueued_per_second=99.9, dequeued_per_second=99.9, in_flight=99_999, consumers=999,
+        producers=9, oldest_age=86_000.0, dead=9_999,
+    )  # fmt: skip
+    found = cells(row)
+    assert re.fullmatch(r"queue://Con.*…\S*END \(paused\)", found[0])
+    widths = [max(len(title), len(cell)) for title, cell in zip(TITLES, found, strict=True)]
+    assert sum(widths) + 2 * len(widths) <= 100
 
 
 def test_a_rate_as_text() -> None:

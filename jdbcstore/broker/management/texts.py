@@ -12,8 +12,6 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _DURATIONS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
 _STEADY = 0.05
 """Messages per second below which a queue neither grows nor shrinks."""
-_LONGEST, _BEGIN = 44, 24
-"""The most characters of a name in a table, and those before the gap."""
 
 
 class Growing(Protocol):
@@ -93,9 +91,10 @@ def trend(view: Growing) -> str:
     return "steady" if view.size else ""
 
 
-def short(text: str) -> str:
-    """Shorten a long name in the middle."""
-    return text if len(text) <= _LONGEST else f"{text[:_BEGIN]}…{text[_BEGIN + 1 - _LONGEST :]}"
+def short(text: str, most: int = 44) -> str:
+    """Shorten a name in the middle if it has more than ``most`` characters."""
+    begin = most // 2
+    return text if len(text) <= most else f"{text[:begin]}…{text[begin + 1 - most :]}"
 
 
 def moment(time_ms: int | None) -> str:
