@@ -16,6 +16,7 @@ from jdbcstore.broker.management.guard import CHANGE_HEADER
 from jdbcstore.broker.management.http import reported
 from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.texts import number
+from jdbcstore.broker.management.views import BrokerView
 from jdbcstore.util.clock import Clock
 
 NAVIGATION = (
@@ -91,16 +92,16 @@ class PageFrame:
             "now_ms": self._clock.now_ms(),
             "broker": broker,
             "master": await self._lookups.master() if broker.condition.state is BrokerState.WAITING else None,
-            "badges": self._badges(),
+            "badges": self._badges(broker),
             "is_live": self._is_live,
             "may_manage": ctx.may_manage and self._is_live,
         }
         return self._renderer.page(template, common | context, status=status)
 
-    def _badges(self) -> dict[str, str]:
+    def _badges(self, broker: BrokerView) -> dict[str, str]:
         """Return the counts in the navigation, by the path of their page."""
         source = self._source
-        if not isinstance(source, Views) or not source.broker().condition.serves:
+        if not isinstance(source, Views) or not broker.condition.serves:
             return {}
         dead, troubled = source.dead_letters(), source.troubled_consumers()
         counts = {"dead-letters": (dead, number(dead)), "consumers": (troubled, f"{troubled:,} failing")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from weakref import WeakKeyDictionary
 
 from jdbcstore.broker.counters import Counters
@@ -35,6 +36,7 @@ class Baselines:
 def total_of(engine: Engine) -> Counters:
     """Return the sum of the counters of all destinations, including ended ones."""
     total = engine.destinations.forgotten.since(Counters())
-    for destination in engine.destinations.values():
-        total.add(destination.counters)
+    every = [destination.counters for destination in engine.destinations.values()]
+    for name in Counters.__slots__:
+        setattr(total, name, getattr(total, name) + sum(map(attrgetter(name), every)))
     return total

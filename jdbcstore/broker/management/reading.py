@@ -410,9 +410,9 @@ class Views:
         seen: set[int] = set()
         for name, destination in engine.destinations.items():
             strategy = destination.policy.dead_letter_strategy
+            if id(strategy) in seen:
+                continue
             if not isinstance(strategy, IndividualDeadLetterStrategy):  # the same queue for all
-                if id(strategy) in seen:
-                    continue
                 seen.add(id(strategy))
             queue = dead_letter_queue(strategy, name)
             if queue is not None:
