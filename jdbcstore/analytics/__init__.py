@@ -13,6 +13,7 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jdbcstore.analytics.arrow import decode
     from jdbcstore.analytics.connected import Analytics
     from jdbcstore.analytics.connection import connect, stored_in
     from jdbcstore.analytics.format import register
@@ -26,6 +27,7 @@ __all__ = [
     "Analytics",
     "as_json",
     "connect",
+    "decode",
     "explained",
     "register",
     "session",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "arrow": ("decode",),
     "connected": ("Analytics",),
     "connection": ("connect", "stored_in"),
     "questions": ("as_json", "explained"),

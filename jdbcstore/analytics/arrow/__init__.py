@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.errors import ConfigurationError, installation
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
 
-__all__ = ["read_arrow"]
+    from jdbcstore.config import Configuration, StoreConfig
+
+__all__ = ["decode", "read_arrow"]
 
 
 def read_arrow(
@@ -52,10 +54,38 @@ def read_arrow(
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are missing
     """
-    try:
+    with _installed():
         from jdbcstore.analytics.arrow.reading import database_of, read
+    return read(database_of(source, config), columns, where)
+
+
+def decode(frame: Any, column: str = "msg") -> Any:
+    """Decode a column of MSG bytes that is outside a store, such as a dump of ``ACTIVEMQ_MSGS``.
+
+    The result has the columns of the frame, then the columns that ``messages_decoded`` decodes from MSG. A
+    row that does not decode has null in these columns, and the reason in ``error``.
+
+    >>> reader = analytics.decode(pyarrow.parquet.read_table("dump.parquet"))
+    >>> reader = analytics.decode(duckdb.sql("SELECT * FROM 'dump.parquet'").to_arrow_table())
+    >>> frame = analytics.decode(spark.read.parquet("dump.parquet"))
+
+    :param frame: a Spark DataFrame, from Spark 3.5, which makes the result one; or a stream of Arrow: a table
+        or reader of pyarrow, or a frame of polars, which make it a ``pyarrow.RecordBatchReader`` that holds
+        one batch in memory
+    :param column: the binary column to decode
+    :raises ConfigurationError: there is no such column, the frame has a column of a decoded column's name, or
+        pyarrow is not installed
+    """
+    with _installed():
+        from jdbcstore.analytics.arrow.decoding import decoded_frame, decoded_stream
+    return decoded_frame(frame, column) if hasattr(frame, "mapInArrow") else decoded_stream(frame, column)
+
+
+@contextmanager
+def _installed() -> Iterator[None]:
+    try:
+        yield
     except ModuleNotFoundError as error:
         if error.name not in ("pyarrow", "numpy"):
             raise
         raise ConfigurationError(f"{error.name} is not installed; run: {installation('arrow')}") from error
-    return read(database_of(source, config), columns, where)

@@ -10,12 +10,10 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import BigInteger, Connection, Dialect, NullPool, Select, Text, cast, select
 
+from jdbcstore.analytics.arrow.table import PAGE_BYTES, PAGE_ROWS
 from jdbcstore.analytics.envelope import WINDOW, Walk, pieces
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.database.engine import Database
-
-PAGE_BYTES = 16 * 1024 * 1024
-PAGE_ROWS = 20_000
 
 Page = list[pa.Array]
 

@@ -15,6 +15,8 @@ from jdbcstore.analytics.properties import MAP
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import DestinationKind
 
+PAGE_BYTES, PAGE_ROWS = 16 * 1024 * 1024, 20_000
+"""Most stored bytes, and most messages, that are decoded at once; one larger message is, too."""
 SIZE = "size"
 """The length of MSG, as the database computes it where MSG itself is not read."""
 STORED = {
