@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.cli.output import duration, print_table, printable
@@ -33,14 +33,18 @@ def looking(settings: Settings) -> Iterator[DatabaseSession]:
 
 
 def open_claims(settings: Settings, name: str) -> Claims:
-    """Open the claims of the selected database, for an operation; workers are listed with this name."""
+    """Open the claims of the selected database, for an operation; workers are listed with this name.
+
+    Inserted messages are left to the processes that run on.
+    """
     from jdbcstore.stores.claims import Claims
 
     settings.database(must_exist=True)
     configuration = settings.configuration()
     with advising_on_master(), configuration.locating_errors():
         url, user, password = configuration.login()
-        return Claims(url, configuration.store, user=user, password=password, name=name)
+        store = replace(configuration.store, outbox=False)
+        return Claims(url, store, user=user, password=password, name=name)
 
 
 def read_selected(settings: Settings) -> SharedNumbers:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.cli.settings import Settings
+from jdbcstore.cli.shared import open_claims
 from tests.cli.conftest import Invoke
 
 
@@ -38,3 +41,16 @@ def test_it_is_created_shown_and_dropped(invoke: Invoke, local_url: str) -> None
     assert "has 2 messages" in invoke("outbox", "drop").err
     assert invoke("outbox", "drop", "--force").out == "dropped JDBCSTORE_OUTBOX with 2 messages\n"
     assert invoke("outbox", "status").code == ExitCode.SCHEMA
+
+
+def test_a_command_that_claims_moves_nothing(invoke: Invoke, local_url: str, tmp_path: Path) -> None:
+    invoke("init")
+    invoke("outbox", "create")
+    execute(local_url, "INSERT INTO JDBCSTORE_OUTBOX (DESTINATION) VALUES ('A')")
+    file = tmp_path / "outbox.toml"
+    file.write_text(f'url = "{local_url}"\noutbox = true\n')
+    settings = Settings()
+    settings.config = str(file)
+    with open_claims(settings, "test") as claims:
+        assert claims.config.outbox is False
+    assert json.loads(invoke("outbox", "status", "--json").out)["waiting"] == 1
