@@ -590,7 +590,8 @@ class MysqlAdapter(Adapter):
         if code in MYSQL:
             return MYSQL[code]
         state = error.args[0] if error.args else None
-        if isinstance(state, str) and state.startswith("08"):
+        # pymysql closes a connection whose answer it cannot read: Galera may end a query within its answer.
+        if isinstance(state, str) and state.startswith(("08", "Packet sequence number")):
             return Failure.DISCONNECTED
         if type(error).__name__ in ("DataError", "IntegrityError"):
             return Failure.BAD_VALUE

@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from pymysql.err import OperationalError
+from pymysql.err import InternalError, OperationalError
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
 
@@ -347,3 +347,8 @@ def test_a_connection_that_cannot_be_prepared_is_closed(tmp_path: Path) -> None:
 def test_placeholders_become_numbers() -> None:
     assert numbered("a = %s AND b LIKE '5%%s' AND c = %s") == "a = $1 AND b LIKE '5%s' AND c = $2"
     assert numbered("c = %s", 3) == "c = $3"
+
+
+def test_an_answer_that_pymysql_cannot_read_is_a_lost_connection() -> None:
+    error = InternalError("Packet sequence number wrong - got 3 expected 1")
+    assert adapter_class("mysql")().classify(error) is Failure.DISCONNECTED
