@@ -19,10 +19,12 @@ from benchmarks.ours import BODY
 from jdbcstore import Configuration, JdbcStore, Message, StoreConfig
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig
-from jdbcstore.database.adapters.mysql import MysqlAdapter
+from jdbcstore.database.adapters.base import Adapter
 from tests.support.servers.galera import GaleraCluster
 from tests.support.servers.group import GroupReplication
 from tests.support.servers.mariadb import MariadbServer
+from tests.support.servers.patroni import PatroniCluster
+from tests.support.servers.postgresql import PostgresqlServer
 
 _COMMITS = 300
 
@@ -44,7 +46,7 @@ def _compare(url: str, messages: int, commits: int) -> tuple[float, float]:
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(5):
         for writes, taken in zip((False, True), times, strict=True):
-            with patch.object(MysqlAdapter, "certifies", writes), _open(url) as store:
+            with patch.object(Adapter, "certifies", writes), _open(url) as store:
                 queue = store.queue("BENCHMARK")
                 for _ in range(commits // 5):
                     batch = [Message(BODY) for _ in range(messages)]
@@ -68,10 +70,24 @@ def _open(url: str) -> JdbcStore:
 
 def _databases() -> list[tuple[str, Callable[[], AbstractContextManager[str]]]]:
     return [
+        ("PostgreSQL, one server", _postgresql),
+        ("PostgreSQL, Patroni, a synchronous standby", _patroni),
         ("MariaDB, one server", _mariadb),
         ("Galera, three nodes", _galera),
         ("Group Replication, two primaries", _group),
     ]
+
+
+@contextmanager
+def _postgresql() -> Iterator[str]:
+    with closing(PostgresqlServer()) as server:
+        yield server.url.render_as_string(hide_password=False)
+
+
+@contextmanager
+def _patroni() -> Iterator[str]:
+    with closing(PatroniCluster()) as cluster:
+        yield cluster.url()
 
 
 @contextmanager
