@@ -62,7 +62,7 @@ _COMMANDS = (
     ("lock", "lock", "Show the holder of the lock, its expiry, the clock skew and the epoch"),
     ("wait-master", "lock", "Wait until a broker is the master"),
     ("config", "config", "Show or convert the configuration"),
-    ("sql", "sql", "Query messages with Spark SQL or DuckDB"),
+    ("sql", "sql", "Query messages with DuckDB or Spark SQL"),
     ("report", "sql", "Write an HTML report with plots of the named queries"),
     ("doctor", "doctor", "Check the database, and list the installed drivers and tools"),
     ("demo", "demo_command", "Kill a broker repeatedly, and verify that no message is lost"),

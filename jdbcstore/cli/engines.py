@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +16,7 @@ import click
 
 from jdbcstore.cli.output import note
 from jdbcstore.cli.spark_options import SparkOptions
-from jdbcstore.errors import IN_JOURNAL
+from jdbcstore.errors import IN_JOURNAL, QueryFailed
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
@@ -57,6 +58,11 @@ class SqlEngine(Protocol):
 
     def answer(self, query: str) -> AbstractContextManager[Answer]:
         """Run a query. The result is valid inside the block; an error of the query becomes one line."""
+
+
+def default_engine(spark: SparkOptions, archives: Sequence[str]) -> str:
+    """Return DuckDB if it is installed, and neither an option nor an archive needs Spark."""
+    return SPARK if spark or archives or find_spec(DUCKDB) is None else DUCKDB
 
 
 @contextmanager
@@ -151,8 +157,11 @@ class _Duck:
 
     @contextmanager
     def answer(self, query: str) -> Iterator[Answer]:
-        with self._views.explained(), self._views.picture():
-            yield _DuckAnswer(self._views.query(query))
+        try:
+            with self._views.explained(), self._views.picture():
+                yield _DuckAnswer(self._views.query(query))
+        except QueryFailed as error:
+            raise QueryFailed(f"{error} (DuckDB; for Spark SQL: --engine spark)") from error
 
 
 def spark_session(options: SparkOptions = _HERE, where: str | Configuration | None = None) -> SparkSession:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from jdbcstore.cli.engines import DIALECTS, SPARK, Answer, SqlEngine, engine_of, spark_views
+from jdbcstore.cli.engines import DIALECTS, Answer, SqlEngine, default_engine, engine_of, spark_views
 from jdbcstore.cli.output import as_text, counted, note, print_json, print_table, write_line
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.cli.spark_options import SparkOptions, spark_or_remote_options
@@ -43,8 +43,8 @@ _SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit
 @click.option(
     "--list", "listing", is_flag=True, help="List the named queries; QUERY may be one of the names."
 )
-@click.option("--engine", type=click.Choice([*DIALECTS]), default=SPARK, show_default=True,
-              help="duckdb answers small questions sooner, in DuckDB's SQL.")  # fmt: skip
+@click.option("--engine", type=click.Choice([*DIALECTS]),
+              help="SQL engine. [default: duckdb if it is installed and no option needs Spark]")  # fmt: skip
 @click.option("--shell", is_flag=True, help="Start an interactive shell; .help shows its commands.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header.")
 @click.option("-o", "--output", metavar="FOLDER.parquet", type=click.Path(path_type=Path),
@@ -56,14 +56,14 @@ def sql(
     settings: Settings,
     query: str | None,
     listing: bool,
-    engine: str,
+    engine: str | None,
     shell: bool,
     as_csv: bool,
     output: Path | None,
     archives: tuple[str, ...],
     spark: SparkOptions,
 ) -> None:
-    """Query messages with Spark SQL or DuckDB.
+    """Query messages with DuckDB or Spark SQL.
 
     QUERY is a SELECT statement or the name of a named query, for example 'SELECT destination, count(*) FROM
     messages GROUP BY 1'. The views are messages, messages_decoded, destinations, subscriptions, in_doubt and
@@ -71,6 +71,7 @@ def sql(
     """
     from jdbcstore.analytics.questions import named, purpose
 
+    engine = engine or default_engine(spark, archives)
     queries = named(DIALECTS[engine])
     show = _print_json if settings.json else _print_csv if as_csv else print_rows
     if listing:

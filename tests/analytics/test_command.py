@@ -19,6 +19,8 @@ from tests.support.jvm import QUICK
 
 pytestmark = pytest.mark.timeout(900)
 
+SPARK = ("--engine", "spark")
+
 
 @pytest.fixture
 def local(tmp_path: Path) -> CommandLine:
@@ -33,16 +35,16 @@ def test_an_answer_in_every_form(invoke: Invoke, tmp_path: Path) -> None:
     query = f"SELECT {columns} FROM messages_decoded ORDER BY id"
     ids = [message.sequence for message in recordings.postgres().messages]
 
-    lines = invoke("sql", "--json", query).lines
+    lines = invoke("sql", *SPARK, "--json", query).lines
     assert [line["id"] for line in lines] == ids
     assert all(list(line) == ["id", "destination", "properties", "body_bytes", "a`b"] for line in lines)
-    rows = list(csv.DictReader(io.StringIO(invoke("sql", "--csv", query).out)))
+    rows = list(csv.DictReader(io.StringIO(invoke("sql", *SPARK, "--csv", query).out)))
     assert [int(row["id"]) for row in rows] == ids
     assert [json.loads(row["properties"]) for row in rows] == [line["properties"] for line in lines]
-    table = invoke("sql", query)
+    table = invoke("sql", *SPARK, query)
     assert (table.code, table.err) == (0, "")
     assert all(f" {id_} " in f" {table.out}" for id_ in ids)
-    assert invoke("sql", "-o", "answer.parquet", query) == Result(0, "", "")
+    assert invoke("sql", *SPARK, "-o", "answer.parquet", query) == Result(0, "", "")
     stored = pyarrow.parquet.read_table(tmp_path / "answer.parquet")
     assert stored.column("id").to_pylist() == ids
 
@@ -50,15 +52,15 @@ def test_an_answer_in_every_form(invoke: Invoke, tmp_path: Path) -> None:
 def test_a_process_of_its_own_prints_the_answer_and_nothing_else(local: CommandLine) -> None:
     local("send", "ORDERS", "pint")
     query = "SELECT id, body_text FROM messages_decoded"
-    assert local.run_anew("sql", "--json", query) == Result(0, '{"id": 1, "body_text": "pint"}\n', "")
+    assert local.run_anew("sql", *SPARK, "--json", query) == Result(0, '{"id": 1, "body_text": "pint"}\n', "")
 
 
 def test_every_question_that_has_a_name_is_answered(invoke: Invoke) -> None:
-    listed = invoke("sql", "--list", "--json").lines
+    listed = invoke("sql", *SPARK, "--list", "--json").lines
     assert [line["name"] for line in listed] == list(named())
     answers = {}
     for name in named():
-        result = invoke("sql", "--json", name)
+        result = invoke("sql", *SPARK, "--json", name)
         assert (result.code, result.err) == (0, ""), name
         answers[name] = result.lines
     messages = [message for message in recordings.postgres().messages if message.xid is None]
@@ -94,7 +96,7 @@ def test_the_session_that_runs_has_the_master_and_the_settings_that_are_named(in
     ],
 )
 def test_what_is_wrong_is_one_line(invoke: Invoke, arguments: tuple[str, ...], code: int, said: str) -> None:
-    result = invoke("sql", *arguments)
+    result = invoke("sql", *SPARK, *arguments)
     assert (result.code, result.out) == (code, "")
     assert said in result.err
     assert result.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Views in DuckDB, and ``jdbcstore sql --engine duckdb``: the answers of Spark, without Spark."""
+"""Views in DuckDB, and ``jdbcstore sql``: the answers of Spark, without Spark."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ Invoke = Callable[..., Result]
 def shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[Invoke, str]:
-    """Runs ``jdbcstore sql --engine duckdb`` on a file with two messages; and its URL."""
+    """Runs ``jdbcstore sql`` on a file with two messages, without Spark; and its URL."""
     url = f"sqlite:///{tmp_path}/mq.db"
     with jdbcstore.open(url) as store:
         for number in (1, 2):
@@ -231,7 +231,7 @@ def shown(
 
     def invoke(*arguments: str) -> Result:
         capsys.readouterr()
-        code = main(["sql", "--engine", "duckdb", *arguments])
+        code = main(["sql", *arguments])
         return Result(code, *capsys.readouterr())
 
     return invoke, url
@@ -277,6 +277,7 @@ def test_what_is_wrong_is_one_line(shown: tuple[Invoke, str], query: str, code: 
     result = shown[0](query)
     assert (result.code, result.out) == (code, "")
     assert said in result.err
+    assert ("(DuckDB; for Spark SQL: --engine spark)" in result.err) == (code == 1)
     assert result.err.count("\n") == 1
 
 

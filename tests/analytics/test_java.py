@@ -69,7 +69,7 @@ def test_the_java_of_pypi_is_found_where_the_machine_has_none(
 def test_a_java_that_does_not_run_spark(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path, JAVA_HOME=str(fake_java(tmp_path / "java", "17.0.1")))
     cli("init")
-    result = cli.run("sql", "SELECT 1")
+    result = cli.run("sql", "--engine", "spark", "SELECT 1")
     assert result.code == 3
     assert "Spark did not start with Java 17 of JAVA_HOME" in result.err
 
@@ -227,7 +227,7 @@ def test_a_java_that_is_being_started_ends_with_an_interrupt(tmp_path: Path) -> 
     cli("init")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # else children ignore it too
     try:
-        with cli.start("sql", "SELECT 1", stderr=subprocess.PIPE) as asking:
+        with cli.start("sql", "--engine", "spark", "SELECT 1", stderr=subprocess.PIPE) as asking:
             wait_until(lambda: started.exists() or asking.poll() is not None, 120.0)
             asking.send_signal(signal.SIGINT)
             assert asking.stderr is not None

@@ -129,7 +129,9 @@ def test_java_without_memory_ends_and_so_does_the_command(command: CommandLine) 
 def test_a_command_that_is_terminated_leaves_no_java(command: CommandLine) -> None:
     """Even one that does nothing any more, as Java that only looks for memory."""
     command("init")
-    with command.start("sql", "--shell", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+    with command.start(
+        "sql", "--engine", "spark", "--shell", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as shell:
         assert shell.stdin is not None
         assert shell.stdout is not None
         shell.stdin.write(b"SELECT 1 AS one;\n")

@@ -25,7 +25,7 @@ def test_a_conversation_through_a_pipe(invoke: Invoke, monkeypatch: pytest.Monke
         monkeypatch,
         ".tables\nSELECT count(*) AS n\n  FROM messages\n  WHERE id = 1;\n\nlag\n\\q\nSELECT 1;\n",
     )
-    result = invoke("sql", "--shell")
+    result = invoke("sql", "--engine", "spark", "--shell")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("\n".join(VIEWS) + "\n")
     assert "acknowledged_ahead" in result.out
@@ -36,7 +36,7 @@ def test_an_answer_for_machines_and_the_end_at_an_error(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(monkeypatch, "SELECT 1 AS one;\nSELECT * FROM nowhere;\nSELECT 2 AS two")
-    result = invoke("sql", "--shell", "--json")
+    result = invoke("sql", "--engine", "spark", "--shell", "--json")
     assert (result.code, result.lines) == (1, [{"one": 1}])
     assert "nowhere" in result.err
     assert result.err.count("\n") == 1

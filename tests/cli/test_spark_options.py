@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from jdbcstore.cli.engines import default_engine
+from jdbcstore.cli.spark_options import SparkOptions
 from tests.support import ROOT
 from tests.support.cli.command_line import CommandLine
 
@@ -59,6 +61,25 @@ def test_what_contradicts_is_said_before_spark_starts(
     assert (result.code, result.out) == (3, "")
     assert said in result.err
     assert SECRET not in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "archives", "expected"),
+    [
+        (SparkOptions(), (), "duckdb"),
+        (SparkOptions(), ("folder",), "spark"),
+        (SparkOptions(master="local[2]"), (), "spark"),
+        (SparkOptions(conf={"spark.executor.memory": "4g"}), (), "spark"),
+        (SparkOptions(remote="sc://127.0.0.1"), (), "spark"),
+    ],
+)
+def test_duckdb_is_the_default_unless_spark_is_needed(
+    options: SparkOptions, archives: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb")
+    assert default_engine(options, archives) == expected
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert default_engine(options, archives) == "spark"
 
 
 def test_what_does_not_use_spark_refuses_them(local: CommandLine) -> None:

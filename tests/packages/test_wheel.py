@@ -74,5 +74,5 @@ def test_commands_migrate_and_query(installed: Installed) -> None:
         assert connection.execute("SELECT * FROM JDBCSTORE_VERSION").fetchall() == [(HEAD,)]
     assert "two pints" in installed.run("jdbcstore", "browse", "ORDERS", *store)
     query = "SELECT destination, count(*) AS messages FROM messages GROUP BY destination"
-    assert "queue://ORDERS" in installed.run("jdbcstore", "sql", "--engine", "duckdb", query, *store)
+    assert "queue://ORDERS" in installed.run("jdbcstore", "sql", query, *store)
     assert installed.run("jdbcstore", "--version").startswith(f"jdbcstore, version {jdbcstore.__version__}\n")
