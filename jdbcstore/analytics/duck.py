@@ -25,6 +25,7 @@ from jdbcstore.analytics.arrow.fetching import Fetching
 from jdbcstore.analytics.arrow.reading import ArrowReading, database_of, has_journal
 from jdbcstore.analytics.arrow.views import SCHEMAS, small
 from jdbcstore.analytics.columns import CAUSE
+from jdbcstore.analytics.questions import hinted
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import Configuration
 from jdbcstore.database.engine import Database
@@ -148,7 +149,7 @@ class DuckViews:
                 raise self._failed[0] from error
             # What follows the first empty line is the query, with a mark at the place.
             said = str(error).strip().partition("\n\n")[0]
-            raise QueryFailed(" ".join(said.split())) from error
+            raise QueryFailed(hinted(" ".join(said.split()))) from error
 
     @contextlib.contextmanager
     def picture(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -47,6 +48,19 @@ def as_json(frame: DataFrame) -> Iterator[str]:
     return (row.row for row in rows.toLocalIterator())
 
 
+_UNKNOWN = re.compile(
+    r"""column "([\w.-]+)" not found|does not have a column named "([\w.-]+)\""""  # DuckDB
+    r"""|^\[UNRESOLVED_COLUMN.* with name (?:`[^`]*`\.)*`([\w.-]+)`"""  # Spark
+)
+
+
+def hinted(said: str) -> str:
+    """Add to an engine's error about an unknown column how a property of that name is read."""
+    if (found := _UNKNOWN.search(said)) is None:
+        return said
+    return f"{said.rstrip('.')}; a property is read by properties['{found[found.lastindex or 1]}'].text"
+
+
 _ENDED = (
     "Spark's Java has ended, most likely for lack of memory; set spark.driver.memory, which is 1g unless set"
     " (--conf spark.driver.memory=4g), and start again"
@@ -67,7 +81,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        raise QueryFailed(_first_sentence(str(error))) from error
+        raise QueryFailed(hinted(_first_sentence(str(error)))) from error
     except Py4JJavaError as error:
         raise QueryFailed(_first_sentence(_first_cause(error.java_exception))) from error
     except LOST as error:

@@ -93,6 +93,8 @@ def test_the_session_that_runs_has_the_master_and_the_settings_that_are_named(in
         (("SELECT * FROM nowhere",), 1, "nowhere"),
         (("SELECT (",), 1, "PARSE_SYNTAX_ERROR"),
         (("SELECT raise_error('oh dear')",), 1, "oh dear"),
+        (("SELECT pints FROM messages_decoded",), 1, "a property is read by properties['pints'].text"),
+        (("SELECT m.pints FROM messages_decoded m",), 1, "a property is read by properties['pints'].text"),
     ],
 )
 def test_what_is_wrong_is_one_line(invoke: Invoke, arguments: tuple[str, ...], code: int, said: str) -> None:

@@ -271,6 +271,8 @@ def test_every_named_query(shown: tuple[Invoke, str]) -> None:
         ("SELECT * FROM nowhere", 1, "nowhere"),
         ("SELECT (", 1, "syntax error"),
         ("SELECT error('oh dear')", 1, "oh dear"),
+        ("SELECT pints FROM messages_decoded", 1, "a property is read by properties['pints'].text"),
+        ("SELECT m.pints FROM messages_decoded m", 1, "a property is read by properties['pints'].text"),
     ],
 )
 def test_what_is_wrong_is_one_line(shown: tuple[Invoke, str], query: str, code: int, said: str) -> None:
