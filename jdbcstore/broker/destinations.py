@@ -304,11 +304,12 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         patterns = [DestinationPattern(name) for name in names if is_wildcard(name)]
         self._subscriptions[subscription] = patterns
         destinations = {self.find(name) for name in names if not is_wildcard(name)}
-        destinations.update(
-            destination
-            for name, destination in self.by_name.items()
-            if any(pattern.matches(name) for pattern in patterns)
-        )
+        if patterns:
+            destinations.update(
+                destination
+                for name, destination in self.by_name.items()
+                if any(pattern.matches(name) for pattern in patterns)
+            )
         for destination in destinations:
             destination.add(subscription)
 

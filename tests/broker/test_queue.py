@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NoReturn
 
 import pytest
 
 from jdbcstore import Destination, Message, Store
 from jdbcstore.abc import Cursor, Page
 from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.testing import OpenStore
@@ -292,3 +294,23 @@ def test_a_composite_has_a_bound(store: Store) -> None:
             assert not engine.destinations
 
     asyncio.run(main())
+
+
+def test_a_consumer_of_one_queue_compares_its_name_with_no_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            await send(engine, message("a"))
+            monkeypatch.setattr(engine.destinations, "by_name", _Unlisted(engine.destinations.by_name))
+            consumer = await consume(engine, "Q")
+            await consumer.drain(1)
+
+    asyncio.run(main())
+
+
+class _Unlisted(dict[Destination, Queue | Topic]):
+    """Destinations of which nothing asks for all."""
+
+    def items(self) -> NoReturn:
+        raise AssertionError("all destinations are read")
