@@ -196,9 +196,10 @@ def _look(walk: Walk, console: ConsoleClient) -> None:
     assert re.search(r" UTC: (in|messages) ", str(walk.value("document.querySelector('.hover').textContent")))
     for title in PAGES:
         walk.click(title, "nav")
-        assert walk.value("document.querySelector('nav [aria-current]').textContent") == title
+        current = walk.value("document.querySelector('nav [aria-current]').firstChild.textContent")
+        assert str(current).strip() == title
     walk.click("Queues", "nav")
-    walk.click("Messages", "thead")
+    walk.click("Ready", "thead")
     assert walk.value("document.querySelector('[aria-sort]').ariaSort") == "descending"
     walk.fill(search="bus")
     walk.click("Find", "main")
