@@ -56,7 +56,7 @@ class Grouped:
     """Whether all dead letters were read."""
 
     def bars(self, group: DeadLetterGroup) -> str:
-        """Return the ``d`` of an SVG path: the times of a group, among those of the queue."""
+        """Return the path of a histogram of the times in a group, on the time scale of the queue."""
         times = [time_ms for each in self.groups for time_ms in each.times_ms]
         return bars(group.times_ms, min(times, default=0), max(times, default=0))
 

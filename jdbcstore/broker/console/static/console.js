@@ -8,7 +8,7 @@ const PATIENCE = 10000;
 const live = document.getElementById("live");
 const title = document.title;
 let isRenewing = false;
-let pause = PERIOD;
+let nextWhole = 0; // when the content may be requested again
 
 function isBusy() {
   const at = document.activeElement;
@@ -39,7 +39,7 @@ function fail(reason, text) {
 async function renew() {
   if (isRenewing || document.hidden) return;
   const isLive = () => live.checked && document.querySelector("main[data-live]") && !isBusy();
-  const isWhole = isLive(); // otherwise only the state is requested
+  const isWhole = isLive() && performance.now() >= nextWhole; // otherwise only the state is requested
   const root = document.querySelector(".brand").href;
   isRenewing = true;
   try {
@@ -48,7 +48,7 @@ async function renew() {
     const url = isWhole ? location.href.split("#")[0] : `${root}/state`;
     const answer = await fetch(url, { credentials: "same-origin", headers, signal });
     const cost = /cpu;dur=([\d.]+)/.exec(answer.headers.get("Server-Timing") ?? "");
-    pause = Math.max(PERIOD, cost ? Number(cost[1]) / SHARE : 0);
+    if (isWhole && cost) nextWhole = performance.now() + Number(cost[1]) / SHARE;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (answer.status === 401) return fail("logged out", "Your login has expired.");
     if (answer.status === 403) return fail("not allowed", "You no longer have access to this page.");
@@ -174,7 +174,6 @@ if (!here.pathname.includes("/do/")) comeBack();
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 if (live) {
   if (document.querySelector("main[data-live]")) document.getElementById("clock").hidden = false;
-  const wait = () => setTimeout(() => renew().finally(wait), pause);
-  wait();
+  setInterval(renew, PERIOD);
   document.addEventListener("visibilitychange", renew);
 }
