@@ -47,7 +47,7 @@ def test_a_database_that_is_served_is_looked_at_and_not_changed(tmp_path: Path) 
             assert "ORDERS 120" in console.get("/queues", sort="size", order="desc").text
             assert "<b>EU</b>" in console.get("/queues").text
             assert "board : all" in console.get("/consumers").text
-            assert "no reason given ORDERS" in console.get("/dead-letters").text
+            assert "no reason given 1 ORDERS" in console.get("/dead-letters").text
             assert "DOUBT" in console.get("/transactions").text
             assert "Pending migration none" in console.get("/broker").text
             first = console.get("/queue", name="ORDERS")

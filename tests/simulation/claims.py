@@ -37,15 +37,7 @@ class Worker(Member):
         while True:
             self.held = {queue: {} for queue in QUEUES}
             try:
-                self.store = Claims(
-                    self.world.server.url,
-                    CONFIG,
-                    name=process.name,
-                    lease=LEASE,
-                    max_redeliveries=MOST,
-                    dead_letters=DEAD,
-                    clock=self.clock,
-                )
+                self.store = self._open(process)
             except StoreError:
                 scheduler.sleep(0.1)
                 continue
@@ -53,6 +45,18 @@ class Worker(Member):
             for _ in range(self.workers):
                 self.wake()
             return
+
+    def _open(self, process: Process) -> Claims:
+        """Open the store that this process's clients will use."""
+        return Claims(
+            self.world.server.url,
+            CONFIG,
+            name=process.name,
+            lease=LEASE,
+            max_redeliveries=MOST,
+            dead_letters=DEAD,
+            clock=self.clock,
+        )
 
     def do_add(self, client: str, chance: random.Random) -> None:
         queue = chance.choice(QUEUES)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from jdbcstore import Destination
 from jdbcstore.errors import StoreError
+from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.outbox import OutboxMover
 from tests.simulation.claims import DEAD, PATIENCE, QUEUES, Shared, Worker
 from tests.simulation.database import application_transaction
@@ -22,9 +23,10 @@ class Inserter(Worker):
 
     mover: OutboxMover
 
-    def _live(self, process: Process) -> None:
-        super()._live(process)
-        self.mover = OutboxMover(self.store.database, self.store.queue, Destination.queue(DEAD))
+    def _open(self, process: Process) -> Claims:
+        store = super()._open(process)
+        self.mover = OutboxMover(store.database, store.queue, Destination.queue(DEAD))
+        return store
 
     def do_insert(self, client: str, chance: random.Random) -> None:
         """Insert some rows, and roll back some transactions.

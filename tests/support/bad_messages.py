@@ -61,6 +61,8 @@ DAMAGED: dict[str, Callable[[bytes], bytes | None]] = {
     "half a reference to a journal": lambda blob: refer(7, 1, 64, blob, 8)[:40],
 }
 CASES = (*SENT, *DAMAGED)
+KEPT = {"a body that only a journal has"}
+"""Stay in their queue: the journal's broker stores their bodies later."""
 
 
 def add(claims: Claims, tables: RawTables, queue: str, case: str) -> int:

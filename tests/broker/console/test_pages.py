@@ -693,7 +693,7 @@ def test_a_problem_is_silenced_until_it_concerns_others(url: str) -> None:
             True,
         )
         api.post(queue("OTHER", "messages"), body="x")
-        assert "silenced" not in console.get().text
+        assert "silenced problem" not in console.get().text
         assert api.ask("POST", "/api/alarms/other/silence")[0] == 404
 
 
