@@ -26,11 +26,28 @@ def lock(settings: Settings, release: bool, force: bool) -> None:
     """Show the holder of the lock, its expiry, the clock skew and the epoch."""
     if force and not release:
         raise click.UsageError("--force is for --release")
-    with settings.open_database(read_only=True) as store:
-        facts = _facts(store.place, settings.lock(store))
-        if release:
+    facts = _read(settings)
+    if release:
+        with settings.open_database(read_only=True, warns=False) as store:
             facts["released"] = store.release_lock(force=force).holder is not None
     settings.print(facts, _released(facts) if release else lambda: _print(facts))
+
+
+def _read(settings: Settings, *, warns: bool = True) -> dict[str, Any]:
+    """Return the facts of the lock. If the database cannot be read, a lock on other servers is known.
+
+    :raises StoreError: the database cannot be read, and no broker holds a lock on other servers
+    """
+    try:
+        with settings.open_database(read_only=True, warns=warns) as store:
+            return _facts(store.place, settings.lock(store))
+    except (StoreUnavailable, SchemaError) as error:
+        view = settings.lock(None)
+        if view.holder is None:
+            raise
+        if warns:
+            note(f"the lock is not in the database, which cannot be read: {error}")
+        return _facts(settings.place, view)
 
 
 def _released(facts: dict[str, Any]) -> str:
@@ -94,8 +111,7 @@ def wait_master(settings: Settings, timeout: float | None, holder: str | None) -
 def _describe_lock(settings: Settings, noted: set[str]) -> dict[str, Any] | None:
     """Describe the lock; None while the database or its tables, which a master creates, are missing."""
     try:
-        with settings.open_database(read_only=True, warns=False) as store:
-            return _facts(store.place, settings.lock(store))
+        return _read(settings, warns=False)
     except AuthenticationFailed:
         raise  # waiting does not change that
     except (StoreUnavailable, SchemaError) as error:

@@ -96,16 +96,24 @@ class Settings:
             _warn(configuration, store, read_only=read_only)
         return store
 
-    def lock(self, store: JdbcStore) -> LockView:
+    @property
+    def place(self) -> str:
+        """The URL of the selected database, without secrets."""
+        return _database(self.configuration()).place
+
+    def lock(self, store: JdbcStore | None) -> LockView:
         """Return the lock of the selected database, which may be on other servers.
+
+        Without the database, only a lock on other servers is known.
 
         :raises StoreUnavailable: these servers do not answer
         """
         from dataclasses import replace
 
+        from jdbcstore.lockers.inspection import LockView
         from jdbcstore.lockers.registry import holder_outside
 
-        view = store.lock()
+        view = LockView() if store is None else store.lock()
         holder = None if view.is_leased else holder_outside(self.configuration())
         return view if holder is None else replace(view, holder=holder, expires_ms=None)
 

@@ -33,7 +33,7 @@ from jdbcstore.cli.settings import BrokerCommand, CliCommand, Settings
 from jdbcstore.cli.shared import print_claims, print_flow, read_selected, shared_facts
 from jdbcstore.cli.stream import add_broker, print_stream, stream_facts
 from jdbcstore.cli.subscriptions import add_activity, print_subscriptions, subscription_facts
-from jdbcstore.errors import StoreError
+from jdbcstore.errors import SchemaError, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.shared_queues import SharedNumbers
 
@@ -66,20 +66,32 @@ def status(settings: Settings) -> int:
         outage = {"broker": {"url": named.url, "condition": condition}}
         settings.print(outage, f"broker   {printable(named.url)}\nstate    {condition_line(condition)}")
         return ExitCode.UNAVAILABLE
-    journal = settings.configuration().journal
-    with settings.open_database(read_only=True) as store:
-        facts = _status(store, _lock(settings, store))
-        if journal is not None and journal.use_journal and journal.stream is not None:
-            facts["stream"] = stream_facts(journal, store)
-    shared = read_selected(settings)
+    shared, broker = SharedNumbers(), named if condition else None
+    try:
+        with settings.open_database(read_only=True) as store:
+            facts = _status(store, _lock(settings, store)) | _stream(settings, store)
+        shared = read_selected(settings)
+        broker = settings.broker_to_read()
+    except SchemaError as error:
+        master = settings.lock(None)
+        if master.holder is None:
+            raise
+        note(f"this shows what other machines know: {error}")
+        facts = _UNREAD | {"url": settings.place, "master": _master(master)} | _stream(settings, None)
     facts |= shared_facts(shared)
-    broker = settings.broker_to_read()
     if broker is not None and broker.condition() is None:
         note("it does not answer; the following is read from the database")
     elif broker is not None:
         _add_broker(facts, broker)
     settings.print(facts, lambda: _print_status(facts, shared))
     return ExitCode.DONE
+
+
+def _stream(settings: Settings, store: JdbcStore | None) -> dict[str, Any]:
+    journal = settings.configuration().journal
+    if journal is None or not journal.use_journal or journal.stream is None:
+        return {"stream": None}
+    return {"stream": stream_facts(journal, store)}
 
 
 def _lock(settings: Settings, store: JdbcStore) -> LockView:
@@ -102,11 +114,7 @@ def _status(store: JdbcStore, master: LockView) -> dict[str, Any]:
         "risks": [] if durability is None else [f"{risk.text}: {risk.cause}" for risk in durability.risks],
         "tables": store.tables(),
         "lock": None if lock is None else {"broker_name": lock[2], "time": lock[1]},
-        "master": {
-            "holder": master.holder if master.is_leased else None,
-            "expires": master.expires_ms if master.is_leased else None,
-            "epoch": master.epoch,
-        },
+        "master": _master(master),
         "last_id": store.last_sequence(),
         "paused": [
             {"queue": str(pause.queue), "user": pause.user, "since": pause.since_ms}
@@ -118,8 +126,23 @@ def _status(store: JdbcStore, master: LockView) -> dict[str, Any]:
             None,
         ),
         "broker": None,
-        "stream": None,
     }
+
+
+def _master(lock: LockView) -> dict[str, Any]:
+    return {
+        "holder": lock.holder if lock.is_leased else None,
+        "expires": lock.expires_ms if lock.is_leased else None,
+        "epoch": lock.epoch,
+    }
+
+
+_UNREAD: dict[str, Any] = {
+    **dict.fromkeys(("server", "survives", "lock", "last_id", "broker")),
+    **{name: [] for name in ("risks", "paused", "destinations", "subscriptions")},
+    "tables": {},
+}
+"""The facts of a database that is not on this machine."""
 
 
 def _add_broker(facts: dict[str, Any], broker: RemoteBroker) -> None:
@@ -171,18 +194,16 @@ def _destination_facts(store: Store, destination: Destination, now_ms: int) -> d
 
 
 def _print_status(facts: dict[str, Any], shared: SharedNumbers) -> None:
-    missing = [name for name, present in facts["tables"].items() if not present]
-    present = [name for name, present in facts["tables"].items() if present]
     write_line(f"store    {printable(facts['url'])}")
     _print_server(facts)
-    write_line(f"tables   {', '.join(present)}" + (f"; missing: {', '.join(missing)}" if missing else ""))
     master = facts["master"]
     holder = "none"
     if master["holder"] is not None:
         holder = holder_text(master["holder"], True, master["expires"])
     write_line(f"lock     {_lock_text(facts['lock'], master)}")
     write_line(f"master   {holder}")
-    write_line(f"last id  {facts['last_id']}")
+    if facts["last_id"] is not None:
+        write_line(f"last id  {facts['last_id']}")
     broker = facts["broker"]
     if broker is not None:
         connections = counted(broker["connections"], "connection")
@@ -219,6 +240,10 @@ def _print_server(facts: dict[str, Any]) -> None:
         write_line(f"durable  {printable(facts['survives'])}")
     for risk in facts["risks"]:
         write_line(f"warning  {printable(risk)}")
+    present = [name for name, exists in facts["tables"].items() if exists]
+    missing = [name for name, exists in facts["tables"].items() if not exists]
+    if facts["tables"]:
+        write_line(f"tables   {', '.join(present)}" + (f"; missing: {', '.join(missing)}" if missing else ""))
 
 
 def _number(name: str, fact: dict[str, Any]) -> str:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from jdbcstore.config.journal import JournalConfig
 
 
-def stream_facts(journal: JournalConfig, store: JdbcStore) -> dict[str, Any]:
-    """Return the state of a journal's stream, and the lag of the database.
+def stream_facts(journal: JournalConfig, store: JdbcStore | None) -> dict[str, Any]:
+    """Return the state of a journal's stream, and the lag of the database if there is one.
 
     :raises ConfigurationError: the configuration is wrong, so no server can be asked
     """
@@ -25,7 +25,7 @@ def stream_facts(journal: JournalConfig, store: JdbcStore) -> dict[str, Any]:
     position: dict[str, Any] = dict.fromkeys(("last_record", "applied", "lag_records", "lag_bytes"))
     state = health(journal)
     facts = {} if state is None else asdict(state)
-    if state is None or state.problem is not None:
+    if store is None or state is None or state.problem is not None:
         return facts | position
     try:
         with stream_contents(journal) as contents:

@@ -213,15 +213,15 @@ def claimed_by(session: DatabaseSession, connection: Connection) -> str | None:
 class LockView:
     """The state of the lock; times are epoch milliseconds."""
 
-    holder: str | None
+    holder: str | None = None
     """BROKER_NAME, or the holder of a lock on a file or the row; None if the lock is free."""
-    expires_ms: int | None
+    expires_ms: int | None = None
     """TIME, the end of a lease by the database's clock; None for a locked file or row."""
-    now_ms: int | None
+    now_ms: int | None = None
     """The database's clock; None if it cannot be read."""
-    skew_ms: int | None
+    skew_ms: int | None = None
     """Milliseconds by which the local clock is ahead of it."""
-    epoch: int | None
+    epoch: int | None = None
     """Number of times that a jdbcstore has become the master; None if none has."""
 
     @property

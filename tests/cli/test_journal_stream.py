@@ -256,6 +256,30 @@ def test_commands_know_the_lock_of_a_replicated_broker(place: Path, invoke: Invo
         assert (sent.code, "asking the broker" in sent.err) == (ExitCode.DONE, True)
         consumed = invoke("consume", "Q", *config)
         assert (consumed.code, "two pints" in consumed.out) == (ExitCode.DONE, True)
+        _check_machine_without_database(invoke)
         assert broker.end() == 0
     assert "holder   none" in invoke("lock", *config).out
     assert invoke("wait-master", "--timeout", "0", *config).code == ExitCode.LOCKED
+    for command in ("lock", "status"):
+        refused = invoke(command, "--config", "third.toml")
+        assert (refused.code, "no SQLite file third.db" in refused.err) == (ExitCode.SCHEMA, True)
+
+
+def _check_machine_without_database(invoke: Invoke) -> None:
+    """The servers of the stream know the master, and the master its messages."""
+    config = ("--config", "third.toml")
+    Path("third.toml").write_text(Path("jdbcstore.toml").read_text().replace("mq.db", "third.db"))
+    waited = invoke("wait-master", "--timeout", "0", *config)
+    assert (waited.code, waited.out, waited.err) == (ExitCode.DONE, "m1 is the master\n", "")
+    shown = invoke("lock", *config)
+    assert (shown.code, "holder   m1, for as long as it runs" in shown.out) == (ExitCode.DONE, True)
+    assert "no SQLite file third.db" in shown.err
+    shown = invoke("status", *config)
+    assert (shown.code, "lock     held\nmaster   m1" in shown.out) == (ExitCode.DONE, True)
+    assert "Brokers with databases of their own" in shown.out
+    assert not Path("third.db").exists()
+    invoke("send", "FULL", "a", "--config", "jdbcstore.toml")
+    url = invoke("status", "--json", "--config", "jdbcstore.toml").json["broker"]["url"]
+    asked = invoke("status", "--json", "--broker", url, *config).json
+    sizes = {fact["destination"]: fact["message_count"] for fact in asked["destinations"]}
+    assert sizes["queue://FULL"] == 1
