@@ -192,6 +192,7 @@ def main() -> int:
     parser.add_argument("module", type=Path, help="its file")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--lines", default="1-1000000", help="mutate these only, as 10-90")
+    parser.add_argument("--every", type=int, default=1, help="try every second one only, or third, ...")
     arguments, tests = parser.parse_known_args()
     path = arguments.module
     name = ".".join(path.with_suffix("").parts)
@@ -205,7 +206,7 @@ def main() -> int:
         parser.error("the tests do not pass with the module as it is")
     limit = 5 + 2 * (time.monotonic() - trial.began)
 
-    waiting = [mutant for mutant in mutants(path) if first <= mutant.line <= last]
+    waiting = [mutant for mutant in mutants(path) if first <= mutant.line <= last][:: arguments.every]
     total, survivors = len(waiting), 0
     running: list[_Trial] = []
     while waiting or running:

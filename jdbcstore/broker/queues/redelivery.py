@@ -169,9 +169,6 @@ class Rejections:
         promise: Future[None],
         reading: Future[list[Message | None]],
     ) -> None:
-        if reading.cancelled():
-            promise.cancel()
-            return
         error = reading.exception()
         if error is not None:
             if isinstance(error, CorruptMessage):
