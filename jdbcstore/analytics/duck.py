@@ -31,7 +31,10 @@ from jdbcstore.config import Configuration
 from jdbcstore.database.engine import Database
 from jdbcstore.message.values import plain
 
-VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "history", "lock")
+VIEWS = (
+    *("messages", "messages_decoded", "subscriptions", "pending"),
+    *("destinations", "in_doubt", "history", "lock"),
+)
 """Names of the views, the same as in Spark."""
 
 _SETTINGS = (

@@ -85,7 +85,28 @@ def subscriptions(tables: Tables, adapter: Adapter, *, ours: bool) -> Select[Any
     ).group_by(*names)
 
 
+def pending(tables: Tables, adapter: Adapter, *, ours: bool) -> Select[Any]:
+    """Return the query for the ID of each unacknowledged message of each durable subscription.
+
+    Selectors are not applied; ``ours`` as for :func:`subscriptions`.
+    """
+    t, marks = tables.messages, tables.acks
+    return select(
+        marks.c.container.label("destination"),
+        marks.c.client_id,
+        marks.c.sub_name.label("subscription_name"),
+        t.c.id,
+    ).where(marks.c.priority.between(ZERO, literal_column("9")), *_unacknowledged(tables, adapter, ours=ours))
+
+
 def _lag(tables: Tables, adapter: Adapter, *, ours: bool) -> Any:
+    t, marks = tables.messages, tables.acks
+    conditions = _unacknowledged(tables, adapter, ours=ours)
+    return select(func.count()).select_from(t).where(*conditions).correlate(marks).scalar_subquery()
+
+
+def _unacknowledged(tables: Tables, adapter: Adapter, *, ours: bool) -> list[Any]:
+    """Return the conditions under which a message is unacknowledged by the subscription of a mark."""
     t, marks, ahead = tables.messages, tables.acks, tables.acknowledged
     other = marks.alias("other")
     same = and_(other.c.container == marks.c.container, same_subscription(other, marks))
@@ -101,7 +122,7 @@ def _lag(tables: Tables, adapter: Adapter, *, ours: bool) -> Any:
     if ours:
         by_it = select(ONE).where(same_message(ahead, t), same_subscription(ahead, marks))
         conditions.append(not_(exists(by_it).correlate(t, marks)))
-    return select(func.count()).select_from(t).where(*conditions).correlate(marks).scalar_subquery()
+    return conditions
 
 
 def _ahead(tables: Tables, *, ours: bool) -> Any:

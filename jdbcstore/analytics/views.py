@@ -13,7 +13,7 @@ from jdbcstore.analytics.columns import CAUSE, COLUMNS, YEAR_1_MS, YEAR_10000_MS
 from jdbcstore.analytics.comments import commented
 from jdbcstore.analytics.decoding import decoded, decoded_columns
 from jdbcstore.analytics.headers import HEADERS
-from jdbcstore.analytics.queries import destinations, subscriptions
+from jdbcstore.analytics.queries import destinations, pending, subscriptions
 from jdbcstore.analytics.remote import is_remote
 from jdbcstore.analytics.spark_session import LOST, has_ended, is_java_over
 from jdbcstore.errors import ConfigurationError
@@ -165,13 +165,17 @@ def _quoted(name: str) -> str:
     return f"`{name}`"
 
 
-VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "history", "lock")
+VIEWS = (
+    *("messages", "messages_decoded", "subscriptions", "pending"),
+    *("destinations", "in_doubt", "history", "lock"),
+)
 """The names of the temporary views of a store."""
 
 _SUBSCRIPTIONS = (
     "destination STRING, client_id STRING, subscription_name STRING, subscribed_destination STRING,"
     " selector STRING, last_acked_id BIGINT, lag BIGINT, acknowledged_ahead BIGINT"
 )
+_PENDING = "destination STRING, client_id STRING, subscription_name STRING, id BIGINT"
 _TOTALS = (
     "destination STRING, depth BIGINT, bytes BIGINT, expired BIGINT, in_doubt BIGINT, oldest_id BIGINT,"
     " msg BINARY"
@@ -199,6 +203,7 @@ def define(
         "subscriptions": reading.query(
             subscriptions(tables, adapter, ours=session.has_own_tables), _SUBSCRIPTIONS
         ),
+        "pending": reading.query(pending(tables, adapter, ours=session.has_own_tables), _PENDING),
         "destinations": _destinations(reading.query(destinations(tables, adapter), _TOTALS)),
         "in_doubt": unsliced.where("xid IS NOT NULL"),
         "history": _history(

@@ -90,6 +90,7 @@ def test_the_answers_are_those_of_spark(database: Database, recorded: Analytics,
         "history": "SELECT * FROM history ORDER BY id, state",
         "what is gone": "SELECT id, dwell > 0 AS later FROM history WHERE removed > produced ORDER BY id",
         "subscriptions": "SELECT * FROM subscriptions ORDER BY ALL",
+        "pending": "SELECT * FROM pending ORDER BY ALL",
         "destinations": "SELECT * FROM destinations ORDER BY destination",
         "a property": "SELECT id, properties['table'].long AS n FROM messages_decoded"
         " WHERE properties['table'].long > 0 ORDER BY id",

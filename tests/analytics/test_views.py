@@ -119,6 +119,9 @@ def test_a_subscription_lags_behind_what_it_has_not_acknowledged(
     shown = [(row.client_id, row.destination, row.lag, row.acknowledged_ahead) for row in rows]
     assert [row.lag for row in rows] == lags
     assert shown == [("ann", "topic://news", 3, 2), ("bob", "topic://news", 6, 0)]
+    query = "SELECT client_id, body_text FROM pending JOIN messages_decoded USING (id) ORDER BY ALL"
+    pending = [(row.client_id, row.body_text) for row in ask(query)]
+    assert pending == [*(("ann", each) for each in "125"), *(("bob", each) for each in "012345")]
 
 
 @every_vendor

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ from sqlalchemy import inspect, select
 from jdbcstore.analytics.arrow.fetching import Fetching
 from jdbcstore.analytics.arrow.table import ALL, PLAIN, RAW, TIME, ViewRows, schema_of, time_of
 from jdbcstore.analytics.columns import COLUMNS
-from jdbcstore.analytics.queries import destinations, subscriptions
+from jdbcstore.analytics.queries import destinations, pending, subscriptions
 
 _TOTALS = ("depth", "bytes", "expired", "in_doubt", "oldest_id")
 _REMOVED = (
@@ -32,6 +34,12 @@ SCHEMAS: dict[str, pa.Schema] = {
             *((name, pa.string()) for name in ("destination", "client_id", "subscription_name")),
             *((name, pa.string()) for name in ("subscribed_destination", "selector")),
             *((name, pa.int64()) for name in ("last_acked_id", "lag", "acknowledged_ahead")),
+        ]
+    ),
+    "pending": pa.schema(
+        [
+            *((name, pa.string()) for name in ("destination", "client_id", "subscription_name")),
+            ("id", pa.int64()),
         ]
     ),
     "destinations": pa.schema(
@@ -65,10 +73,10 @@ def small(view: str, fetching: Fetching) -> pa.Table:
         return _SMALL[view](fetching)
 
 
-def _subscriptions(fetching: Fetching) -> pa.Table:
+def _of_subscriptions(view: str, query: Any, fetching: Fetching) -> pa.Table:
     tables, adapter = fetching.database.tables, fetching.database.adapter
     ours = inspect(fetching.connection).has_table(str(tables.acknowledged.name))
-    return _table(fetching, subscriptions(tables, adapter, ours=ours), SCHEMAS["subscriptions"])
+    return _table(fetching, query(tables, adapter, ours=ours), SCHEMAS[view])
 
 
 def _destinations(fetching: Fetching) -> pa.Table:
@@ -108,8 +116,9 @@ def _lock(fetching: Fetching) -> pa.Table:
     return read.set_column(1, schema.field("time"), times)
 
 
-_SMALL = {
-    "subscriptions": _subscriptions,
+_SMALL: dict[str, Callable[[Fetching], pa.Table]] = {
+    "subscriptions": partial(_of_subscriptions, "subscriptions", subscriptions),
+    "pending": partial(_of_subscriptions, "pending", pending),
     "destinations": _destinations,
     "lock": _lock,
     "removed": _removed,

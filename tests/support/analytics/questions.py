@@ -17,7 +17,7 @@ from jdbcstore.message.message import Message
 from tests.support.analytics.corpus import Stored
 
 Answer = list[list[Any]]
-VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "lock")
+VIEWS = ("messages", "messages_decoded", "subscriptions", "pending", "destinations", "in_doubt", "lock")
 
 
 @dataclass(frozen=True)
