@@ -84,6 +84,9 @@ def test_columns_and_types_are_those_of_the_views(spark: SparkSession, stores: d
     assert sorted(row.id for row in rows) == [r.id for r in ROWS if r.message.jms_type == "orders"]
     one = spark.read.format("jdbcstore").options(**options(database), destination="queue://orders").load()
     assert one.count() == sum(row.destination == "queue://orders" for row in ROWS)
+    divided = spark.read.format("jdbcstore").options(**options(database), partitions="3").load()
+    assert divided.rdd.getNumPartitions() == 3
+    assert sorted(row.id for row in divided.select("id").collect()) == [row.id for row in ROWS]
 
 
 def test_a_view_in_sql(spark: SparkSession, stores: dict[str, Database]) -> None:
@@ -106,6 +109,8 @@ def test_a_view_in_sql(spark: SparkSession, stores: dict[str, Database]) -> None
         ({"colour": "red"}, "colour"),
         ({"snapshot": "1'; DROP TABLE activemq_msgs; --"}, "the option snapshot"),
         ({"bounds": "1,x"}, "the option bounds is '1,x'; give the IDs"),
+        ({"partitions": "0"}, "the option partitions is '0'"),
+        ({"view": "lock", "partitions": "2"}, "the option view is 'lock'; give messages"),
     ],
 )
 def test_what_is_wrong_is_said(

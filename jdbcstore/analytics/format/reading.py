@@ -15,9 +15,11 @@ from jdbcstore.analytics.arrow.fetching import Fetching
 from jdbcstore.analytics.arrow.reading import ArrowReading
 from jdbcstore.analytics.arrow.table import ALL
 from jdbcstore.analytics.arrow.views import OF_MESSAGES, small
+from jdbcstore.analytics.connected import bounds_of
 from jdbcstore.analytics.streaming.options import StreamLogin
 from jdbcstore.analytics.vendors import vendor_of
 from jdbcstore.database.engine import Database
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.tables import Tables
 
 
@@ -34,6 +36,8 @@ class ViewOptions(StreamLogin):
     """The exported snapshot to read; empty: each task reads the present."""
     bounds: tuple[int, ...]
     """The IDs that divide messages into partitions."""
+    partitions: int
+    """The number of partitions, if the IDs are not given."""
 
 
 class ViewSlice(InputPartition):
@@ -62,8 +66,20 @@ class ViewReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         bounds = self._options.bounds if self._options.view in OF_MESSAGES else ()
-        ends = [None, *bounds, None]
+        ends = [None, *(bounds or self._divided()), None]
         return [ViewSlice(*pair) for pair in pairwise(ends)]
+
+    def _divided(self) -> list[int]:
+        options = self._options
+        if options.partitions == 1:
+            return []
+        session = DatabaseSession(
+            options.url, options.store, user=options.user, password=options.password, read_only=True
+        )
+        try:
+            return bounds_of(session, options.partitions)
+        finally:
+            session.engine.dispose()
 
     def read(self, partition: ViewSlice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         options, names = self._options, self._columns.names

@@ -19,6 +19,7 @@ from jdbcstore.analytics.streaming.options import (
     read_flag,
     read_login,
     read_options,
+    read_partitions,
     refuse,
 )
 from jdbcstore.analytics.streaming.source import MessageStreamReader
@@ -84,8 +85,8 @@ def _view_options(given: Mapping[str, str]) -> ViewOptions:
     view = own.get("view", _DEFAULT)
     if view not in SCHEMAS:
         refuse("view", view, f"one of {', '.join(SCHEMAS)}")
-    if view not in OF_MESSAGES and own.keys() & {"decoded", "destination", "selector"}:
-        refuse("view", view, "messages with the options decoded, destination and selector")
+    if view not in OF_MESSAGES and own.keys() & {"decoded", "destination", "partitions", "selector"}:
+        refuse("view", view, "messages with the options decoded, destination, partitions and selector")
     bounds, snapshot = own.get("bounds", ""), own.get("snapshot", "")
     # Both become part of statements.
     if not _SNAPSHOT.fullmatch(snapshot):
@@ -102,6 +103,7 @@ def _view_options(given: Mapping[str, str]) -> ViewOptions:
         selector=own.get("selector", ""),
         snapshot=snapshot,
         bounds=tuple(map(int, bounds.split(","))) if bounds else (),
+        partitions=read_partitions(own, 1),
     )
 
 

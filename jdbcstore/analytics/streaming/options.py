@@ -15,9 +15,9 @@ from jdbcstore.message.destination import Destination
 
 EARLIEST, LATEST = "earliest", "latest"
 _FLAGS = {"true": True, "false": False}
-OF_STREAMS = frozenset({"maxrowspertrigger", "partitions", "settleseconds", "startingoffsets"})
+OF_STREAMS = frozenset({"maxrowspertrigger", "settleseconds", "startingoffsets"})
 """Options that only a stream has."""
-_COMMON = frozenset({"config", "decoded", "destination"})
+_COMMON = frozenset({"config", "decoded", "destination", "partitions"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def read_options(given: Mapping[str, str]) -> StreamOptions:
         decoded=read_flag("decoded", own.get("decoded", "true")),
         starting=_starting(own.get("startingoffsets", LATEST)),
         rows=int(_number("maxRowsPerTrigger", own.get("maxrowspertrigger", "100000"), 1)),
-        partitions=int(_number("partitions", own.get("partitions", "4"), 1)),
+        partitions=read_partitions(own, 4),
         settle=_number("settleSeconds", own.get("settleseconds", "10"), 0),
     )
 
@@ -86,6 +86,11 @@ def read_destination(own: Mapping[str, str]) -> str | None:
     """Read the qualified name of the only destination to read; None for all."""
     destination = own.get("destination")
     return None if destination is None else Destination.named(destination).qualified_name
+
+
+def read_partitions(own: Mapping[str, str], default: int) -> int:
+    """Read the most tasks that read at the same time."""
+    return int(_number("partitions", own.get("partitions", str(default)), 1))
 
 
 def task_url(text: str, store: StoreConfig) -> str:
