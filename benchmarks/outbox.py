@@ -1,8 +1,8 @@
 """``python -m benchmarks.outbox``: the rate and the latency of inserted messages, as a Markdown table.
 
-A table of rows is moved by a process that claims and by a broker, on each database. Then rows are inserted
-one by one, and the time from each commit to its claim, or its delivery, is measured. Joined sends are beside
-it: the same number of messages, added in transactions of the application's.
+A table of rows is inserted, and moved by a process that claims and by a broker, on each database. Then rows
+are inserted one by one, and the time from each commit to its claim, or its delivery, is measured. Beside it
+are joined sends, and on PostgreSQL pgmq's: as many messages, one by one, in transactions of 500.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from jdbcstore.message.inserted import DEAD_LETTERS
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.outbox import OutboxMover
 from tests.support.broker.consuming import consume
+from tests.support.kombu import pgmq
+from tests.support.kombu.sources import SourceMissing, environment
 
 _PAGE, _TIMES = 500, 50
 _INSERT = "INSERT INTO JDBCSTORE_OUTBOX (DESTINATION, BODY) VALUES ('BENCHMARK', '{}')"
@@ -44,26 +46,39 @@ def _measured(name: str, count: int, work: Callable[[], None]) -> str:
     return f"{name} | {count / seconds:,.0f} | {used:.0f} µs"
 
 
-def _fill(connector: Connector, count: int) -> None:
-    """Insert rows in large transactions."""
+def _fill(connector: Connector, count: int, statement: str = _INSERT) -> None:
+    """Run a statement for each message in large transactions."""
     text = BODY if isinstance(BODY, str) else "x" * len(BODY)
     with connector.connect() as connection:
         for _ in range(count // _PAGE):
             for _ in range(_PAGE):
-                connection.exec_driver_sql(_INSERT.format(text))
+                connection.exec_driver_sql(statement.format(text))
             connection.commit()
 
 
-def _moved(url: str, connector: Connector, count: int) -> str:
+def _by_pgmq(url: str, connector: Connector, count: int) -> str:
+    name = "pgmq's send"
+    try:
+        python = environment("benchmark-pgmq", pgmq.PACKAGE)
+    except SourceMissing as missing:
+        return f"{name} | {missing} |"
+    pgmq.install(python, url.replace("+psycopg", ""))
+    with connector.begin() as connection:
+        connection.exec_driver_sql("SELECT pgmq.create('benchmark')")
+    send = "SELECT pgmq.send('benchmark', '{{\"body\": \"{}\"}}')"
+    return _measured(name, count, lambda: _fill(connector, count, send))
+
+
+def _moved(url: str, connector: Connector, count: int) -> list[str]:
     with Claims(url, _PLAIN) as claims:
         mover = OutboxMover(claims.database, claims.queue, DEAD_LETTERS)
-        _fill(connector, count)
+        inserted = _measured("inserted rows", count, lambda: _fill(connector, count))
 
         def move() -> None:
             while mover.move():
                 pass
 
-        return _measured("moved by a process that claims", count, move)
+        return [inserted, _measured("moved by a process that claims", count, move)]
 
 
 def _joined(url: str, connector: Connector, count: int) -> str:
@@ -73,7 +88,7 @@ def _joined(url: str, connector: Connector, count: int) -> str:
                 claims.join(connection).add("BENCHMARK", *(Message(BODY) for _ in range(_PAGE)))
 
     with Claims(url, _PLAIN) as claims:
-        return _measured("joined sends, 500 in a transaction", count, add)
+        return _measured("joined sends", count, add)
 
 
 def _claimed(url: str, connector: Connector) -> float:
@@ -124,8 +139,11 @@ def main(count: int) -> None:
     for name, opened in databases():
         with opened() as url:
             connector = create_engine(url, poolclass=NullPool)
-            click.echo(f"| {name} | {_joined(url, connector, count)} |")
-            click.echo(f"| {name} | {_moved(url, connector, count)} |")
+            rows = [_joined(url, connector, count)]
+            if name == "PostgreSQL":
+                rows.append(_by_pgmq(url, connector, count))
+            for each in rows + _moved(url, connector, count):
+                click.echo(f"| {name} | {each} |")
             claimed = _claimed(url, connector)
             row, delivered = asyncio.run(_sent(url, connector, count))
             click.echo(f"| {name} | {row} |")

@@ -16,7 +16,7 @@ from functools import partial
 from jdbcstore.abc import InsertedMessages, Transaction, WakeupSignal
 from jdbcstore.broker.api import BrokerTransaction
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.errors import InvalidDestination, InvalidMessage, StoreError
+from jdbcstore.errors import InvalidDestination, InvalidMessage, SchemaError, StoreError
 from jdbcstore.message.inserted import InsertedMessage
 from jdbcstore.message.jobs import DELAY
 from jdbcstore.message.message import Message
@@ -52,6 +52,10 @@ class OutboxSender:
         self._task: Task[None] | None = None
         self._problem = ""
         """The last error, which is logged once."""
+        self.moved = 0
+        """The rows that were moved, since this broker became the master."""
+        self.bad = 0
+        """Those of them that became dead letters, and rows that stay with an error."""
         self._reasons: dict[int, str] = {}
         """The errors of rows that become dead letters, until they are moved."""
 
@@ -124,6 +128,8 @@ class OutboxSender:
                 raise
             if bad is None:
                 await transaction.commit()
+                self.moved += len(rows)
+                self.bad += len(self._reasons)
                 self._reasons.clear()
                 await asyncio.gather(*rooms, return_exceptions=True)
                 return
@@ -144,7 +150,7 @@ class OutboxSender:
                 room = transaction.send(self._message(row))
                 if room.done() and (error := room.exception()) is not None:
                     raise error
-            except (InvalidDestination, InvalidMessage) as error:
+            except (InvalidDestination, InvalidMessage, SchemaError) as error:
                 return place, str(error)
             rooms.append(room)
         return None
@@ -176,4 +182,5 @@ class OutboxSender:
         log.error("the outbox row %d stays there, with an error: %s", row.row_id, reason)
         del self._reasons[row.row_id]  # the row may be corrected
         await self._loop.run(partial(self._outbox.refuse, row, f"{reason}; {before}"))
+        self.bad += 1
         return rows[:place]

@@ -28,6 +28,7 @@ from jdbcstore.message.inserted import CAUSE, InsertedMessage
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.outbox import JdbcOutbox
 from tests.support.broker.consuming import PATIENCE, consume, running
+from tests.support.broker.managed import managed
 from tests.support.claims.callers import opened
 from tests.support.databases import Database
 
@@ -122,6 +123,23 @@ def test_bad_rows_become_dead_letters_and_do_not_stop_others(store: JdbcStore, d
             assert all(one.message.properties[CAUSE] for one in found)
             assert "scheduler_support" in str(found[-1].message.properties[CAUSE])
             assert rest(database) == []
+            view = managed(engine).views.broker()
+            assert (view.moved, view.bad) == (len(bad) + 2, len(bad) + 1)
+
+    asyncio.run(main())
+
+
+def test_a_queue_that_cannot_be_opened_does_not_stop_others(store: JdbcStore, database: Database) -> None:
+    store.queue("OTHER", prioritized=True)
+
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer, letters = await consume(engine, "Q"), await consume(engine, "ActiveMQ.DLQ")
+            await execute(database, insert("bad", "OTHER"), insert("good"))
+            await consumer.got(1)
+            [letter] = await letters.got(1)
+            assert "prioritized=True" in str(letter.message.properties[CAUSE])
+            assert rest(database) == []
 
     asyncio.run(main())
 
@@ -167,6 +185,8 @@ def test_rows_that_cannot_be_sent_stay_with_an_error(
             await execute(database, insert("too large", jms_type="x"), insert("good"), insert("good"))
             await consumer.got(2)
             assert rest(database) == ["too large"]
+            view = managed(engine).views.broker()
+            assert (view.moved, view.bad) == (2, 1)
             assert "7 bytes" in str(database.rows("SELECT ERROR FROM JDBCSTORE_OUTBOX"))
 
     stage = Queue.stage

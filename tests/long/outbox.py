@@ -13,9 +13,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import click
+from sqlalchemy.exc import DBAPIError
 
 from tests.support.claims import inserting
 from tests.support.claims.victims import FAILED, KILLED
@@ -27,6 +28,8 @@ _ROUND = 60
 """Processes of a round."""
 _LONGEST = 6.0
 """Seconds that a process lives, at most."""
+_LOOK = 0.2
+"""Seconds between two looks at a server that is to be restarted."""
 
 
 @click.command(help=__doc__)
@@ -45,7 +48,7 @@ def main(chosen: tuple[str, ...], rows: int, faults: int, up: float, seed: int |
             inserting.create_sent(database)
             while done["rows"] < rows or done[KILLED] + done["stopped"] + done["servers"] < faults:
                 one, movers = seed + number, inserting.MOVERS[number % len(inserting.MOVERS)]
-                disturb = None if server is None else _disturb(server, up, one, done)
+                disturb = None if server is None else _Restarts(server, database, up, one, done)
                 found = _one_round(database, one, movers, disturb, done)
                 wrong += [f"{name}, seed {one}, {movers}: {each}" for each in found]
                 number += 1
@@ -83,16 +86,35 @@ def _one_round(
     return wrong
 
 
-def _disturb(server: Server, up: float, seed: int, done: Counter[str]) -> Callable[[], None]:
-    chance = random.Random(seed)
+class _Restarts:
+    """Restarts a server again and again, each time after rows were inserted or moved since the last time.
 
-    def disturb() -> None:
-        time.sleep(chance.uniform(0.5, 1.5) * up)
-        server.stop() if chance.random() < 0.5 else server.kill()
-        server.start()
-        done["servers"] += 1
+    So a machine that takes long to start it does nothing else.
+    """
 
-    return disturb
+    def __init__(self, server: Server, database: Database, up: float, seed: int, done: Counter[str]) -> None:
+        self._server, self._database, self._up, self._done = server, database, up, done
+        self._chance = random.Random(seed)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._due = time.monotonic() + self._chance.uniform(0.5, 1.5) * self._up
+        self._before = self._rows()
+
+    def _rows(self) -> tuple[int, ...]:
+        counts = [f"SELECT COUNT(*) FROM {table}" for table in ("app_sent", "JDBCSTORE_OUTBOX")]
+        with suppress(DBAPIError):  # the tables are not made yet
+            return tuple(self._database.rows(count)[0][0] for count in counts)
+        return ()
+
+    def __call__(self) -> None:
+        time.sleep(_LOOK)
+        if time.monotonic() < self._due or self._rows() == self._before:
+            return
+        self._server.stop() if self._chance.random() < 0.5 else self._server.kill()
+        self._server.start()
+        self._done["servers"] += 1
+        self._begin()
 
 
 if __name__ == "__main__":

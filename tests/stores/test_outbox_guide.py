@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from sqlalchemy import NullPool, create_engine
+from sqlalchemy import NullPool, create_engine, insert
 
 from jdbcstore import StoreConfig
+from jdbcstore.database.outbox import OUTBOX
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.stores.jdbc.outbox import OutboxTable
 from tests.support import ROOT
@@ -58,3 +59,21 @@ def test_a_row_and_the_changes_of_a_table_are_sent(database: Database, session: 
     assert update["operation"] == "UPDATE"
     assert [row["total"] if isinstance(row, dict) else row for row in rows] == [5, 7]
     assert len(changes) == (2 if vendor == "postgresql" else 1)
+
+
+def test_a_statement_of_sqlalchemy_inserts(database: Database, session: DatabaseSession) -> None:
+    engine = create_engine(database.url, poolclass=NullPool)
+    values = {"destination": "ORDERS", "body": "two pints", "properties": {"table": 7}, "priority": 9}
+    with engine.begin() as connection:
+        # Of a user who has no other right than INSERT.
+        statement = insert(OUTBOX).values(**values)
+        assert "RETURNING" not in str(statement.compile(connection))
+        connection.execute(statement)
+        connection.execute(
+            insert(OUTBOX), [{"destination": "ORDERS", "body_bytes": b"x", "properties": None}]
+        )
+    engine.dispose()
+    first, second = OutboxTable(session).read(session.fetch, 10)
+    message = first.message()
+    assert (message.body, dict(message.properties), message.priority) == ("two pints", {"table": 7}, 9)
+    assert (second.message().body, second.properties, second.created_ms is None) == (b"x", None, False)

@@ -236,6 +236,10 @@ def _of_broker(broker: BrokerView, pending: tuple[int, int]) -> Iterator[Metric]
     yield _gauge("temporary_limit_bytes", "The option temp_limit.", broker.temp_limit)
     text = "Messages that were rejected because the disk was nearly full."
     yield CounterMetricFamily("jdbcstore_broker_refused_messages", text, value=broker.refused)
+    text = "Rows of the outbox that were moved to their destinations."
+    yield CounterMetricFamily("jdbcstore_outbox_moved_rows", text, value=broker.moved)
+    text = "Rows of the outbox that became dead letters, or stay there with an error."
+    yield CounterMetricFamily("jdbcstore_outbox_bad_rows", text, value=broker.bad)
     kinds = GaugeMetricFamily("jdbcstore_destinations", "Queues and topics in memory.", labels=["type"])
     kinds.add_metric(["queue"], broker.queues)
     kinds.add_metric(["topic"], broker.topics)

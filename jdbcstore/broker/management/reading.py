@@ -123,6 +123,8 @@ class Views:
             queues=len(engine.destinations) - topics,
             topics=topics,
             refused=engine.outbox.room.refused,
+            moved=0 if engine.inserted is None else engine.inserted.moved,
+            bad=0 if engine.inserted is None else engine.inserted.bad,
             memory_used=memory.used,
             memory_limit=memory.limit,
             temp_used=files.used,

@@ -76,6 +76,10 @@ class BrokerView:
     """Messages that went to a dead-letter queue."""
     refused: int = 0
     """Messages that were rejected because the disk was nearly full."""
+    moved: int = 0
+    """Rows of the outbox that were moved."""
+    bad: int = 0
+    """Rows of the outbox that became dead letters or stay with an error."""
     memory_used: int = 0
     """Bytes of messages in memory."""
     memory_limit: int = 0

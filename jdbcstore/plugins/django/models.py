@@ -1,14 +1,17 @@
-"""The table of tasks and their results."""
+"""The table of tasks and their results, and the outbox."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.core.exceptions import SuspiciousOperation
-from django.db import models
+from django.db import connection, models
 from django.utils.module_loading import import_string
 
 from jdbcstore.plugins.django.interface import Task, TaskError, TaskResult, TaskResultStatus
+
+OUTBOX = "JDBCSTORE_OUTBOX" if connection.vendor == "mysql" else "jdbcstore_outbox"
+"""The outbox of the default database, in the case of its tables."""
 
 
 class TaskRecord(models.Model):  # type: ignore[misc]
@@ -97,3 +100,39 @@ class TaskRecord(models.Model):  # type: ignore[misc]
 
     def __str__(self) -> str:
         return f"{self.task_path} {self.id} {self.status}"
+
+
+class OutboxMessage(models.Model):  # type: ignore[misc]
+    """A row of JDBCSTORE_OUTBOX, which Django does not create.
+
+    ``OutboxMessage.objects.create`` sends in the caller's transaction. Its fields are ``id``,
+    ``destination``, ``body``, ``body_bytes``, ``body_type``, ``properties``, ``priority``, ``persistent``,
+    ``delay``, ``expires``, ``correlation_id``, ``reply_to``, ``jms_type``, ``group_id`` and ``send_id``; see
+    docs/guide/outbox.md.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    destination = models.CharField(max_length=250)
+    body = models.TextField(null=True)
+    body_bytes = models.BinaryField(null=True)
+    body_type = models.CharField(max_length=250, null=True)
+    properties = models.JSONField(null=True)
+    priority = models.BigIntegerField(null=True)
+    persistent = models.BigIntegerField(null=True)
+    delay = models.BigIntegerField(null=True)
+    expires = models.BigIntegerField(null=True)
+    correlation_id = models.CharField(max_length=250, null=True)
+    reply_to = models.CharField(max_length=250, null=True)
+    jms_type = models.CharField(max_length=250, null=True)
+    group_id = models.CharField(max_length=250, null=True)
+    send_id = models.CharField(max_length=250, null=True)
+
+    class Meta:
+        """The table's name, with the case of each vendor."""
+
+        app_label = "jdbcstore"
+        db_table = OUTBOX
+        managed = False
+
+    def __str__(self) -> str:
+        return f"{self.destination} {self.id}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from jdbcstore.database.connection import Connection
@@ -21,7 +22,7 @@ from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
-_MOST = 500
+_MOST = 1000
 """Rows of one transaction."""
 _LONGEST_PAUSE = 1.0
 """Seconds between two looks at an outbox that stays empty."""
@@ -128,8 +129,9 @@ class OutboxMover:
         """Move the first messages; return their queues, each with their delays in milliseconds."""
         ready: list[_Ready] = []
         refused: list[Change] = []
+        find = cache(self._find)  # rows repeat few names
         for row in self._table.read(connection.fetch, _MOST):
-            prepared = self._prepare(row)
+            prepared = self._prepare(row, find)
             if isinstance(prepared, _Ready):
                 ready.append(prepared)
             else:
@@ -161,18 +163,18 @@ class OutboxMover:
         sql, values = self._table.note(row)
         return connection.change(sql, **values) == 1
 
-    def _prepare(self, row: InsertedMessage) -> _Ready | Change:
+    def _prepare(self, row: InsertedMessage, find: Callable[[Destination], ClaimQueue]) -> _Ready | Change:
         """Return a row with its message or its dead letter, or else the change that sets its error."""
         try:
             message = self._table.message(row)
-            queue = self._find(message.destination or self._dead_letters)
+            queue = find(message.destination or self._dead_letters)
             encoded = self._database.encode(queue.destination, message)
             return _Ready(row, queue, encoded, max(0, row.delay_ms or 0))
         except StoreError as error:
             reason = str(error)
         log.warning("the outbox row %d becomes a dead letter: %s", row.row_id, reason)
         try:
-            queue = self._find(self._dead_letters)
+            queue = find(self._dead_letters)
             encoded = self._database.encode(queue.destination, row.dead_letter(reason, queue.destination))
             return _Ready(row, queue, encoded, 0)
         except StoreError as error:

@@ -14,9 +14,10 @@ import json
 import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from functools import partial
 
 from sqlalchemy import Connection, NullPool, create_engine
@@ -40,14 +41,27 @@ CLAIMS, BROKERS, BOTH = "claims", "brokers", "both"
 MOVERS = (CLAIMS, BROKERS, BOTH)
 SESSIONS, BESIDE = 8, 6
 LEASE = 1.0
+_LAST_LEASE = 30.0
+"""Of the process that leaves nothing: nobody takes over from it, however busy the machine is."""
+_PAUSE = 0.1
+"""Seconds after a failure: a server that starts again needs the processors."""
 _CONFIG = StoreConfig(cleanup_period=0, outbox=True)
 _QUIET = StoreConfig(cleanup_period=0)
 _STATEMENTS = 60
 LONGEST = 0.8
 """Seconds after which at the latest a process is killed by its parent."""
-_MOST = 60
+_MOST = 200
 """Rows of a transaction, at most."""
 _PATIENCE = 900.0
+
+
+@contextmanager
+def _pausing(*failures: type[Exception]) -> Iterator[None]:
+    """Suppress failures, with a pause after each."""
+    try:
+        yield
+    except failures:
+        time.sleep(_PAUSE)
 
 
 def _insert(url: str, session: int, chance: random.Random, place: Place) -> None:
@@ -56,7 +70,7 @@ def _insert(url: str, session: int, chance: random.Random, place: Place) -> None
     engine = create_engine(url, poolclass=NullPool)
     while True:
         # Another process has the session, too, or the server is down.
-        with suppress(DBAPIError), engine.connect() as connection:
+        with _pausing(DBAPIError), engine.connect() as connection:
             while True:
                 _insert_some(connection, session, chance)
 
@@ -78,7 +92,7 @@ def _claim(url: str, statements: int | None, place: Place) -> None:
     """Move rows beside others until this process is killed."""
     fuse = Fuse(statements, is_lit=False)
     while True:
-        with suppress(StoreError), Claims(url, _QUIET, lease=LEASE) as claims:
+        with _pausing(StoreError), Claims(url, _QUIET, lease=LEASE) as claims:
             fuse.is_lit = True
             place("m")
             mover = OutboxMover(claims.database, claims.queue, DEAD_LETTERS)
@@ -86,9 +100,9 @@ def _claim(url: str, statements: int | None, place: Place) -> None:
                 mover.move()
 
 
-async def _serve(url: str, ends: Callable[[JdbcStore], bool]) -> None:
-    lease = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=LEASE, lock_keep_alive_period=LEASE / 5)
-    store = await asyncio.to_thread(partial(JdbcStore, url, _CONFIG, locker=make_locker(lease, "broker")))
+async def _serve(url: str, ends: Callable[[JdbcStore], bool], lease: float = LEASE) -> None:
+    locker = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=lease, lock_keep_alive_period=lease / 5)
+    store = await asyncio.to_thread(partial(JdbcStore, url, _CONFIG, locker=make_locker(locker, "broker")))
     try:
         engine = Engine(store)
         await engine.start()
@@ -103,7 +117,7 @@ def _broker(url: str, place: Place) -> None:
     """Be the master or wait for it, until this process is killed; a deposed one begins again."""
     place("m")
     while True:
-        with suppress(StoreError):
+        with _pausing(StoreError):
             asyncio.run(_serve(url, lambda _: False))
 
 
@@ -127,9 +141,9 @@ def _victims(url: str, seed: int, movers: str, longest: float, stopped: Counter[
 def _drain(url: str, movers: str, _: Place | None = None) -> None:
     """Leave nothing in the outbox, however often the server is down."""
     while True:
-        with suppress(StoreError):
+        with _pausing(StoreError):
             if movers != CLAIMS:
-                asyncio.run(_serve(url, lambda store: not read_numbers(store._session).waiting))
+                asyncio.run(_serve(url, lambda store: not read_numbers(store._session).waiting, _LAST_LEASE))
                 return
             with Claims(url, _QUIET) as claims:
                 mover = OutboxMover(claims.database, claims.queue, DEAD_LETTERS)

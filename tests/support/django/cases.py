@@ -32,7 +32,8 @@ from jdbcstore.plugins.django.interface import (
     task_finished,
     task_started,
 )
-from jdbcstore.plugins.django.models import TaskRecord
+from jdbcstore.plugins.django.models import OutboxMessage, TaskRecord
+from jdbcstore.stores.jdbc.outbox import OutboxTable
 from jdbcstore.testing import RawTables
 from jdbcstore.testing.polling import wait_until
 from tests.support import bad_messages
@@ -71,6 +72,23 @@ class Case(unittest.TestCase):
 
     def set_row(self, result: Any, **values: Any) -> None:
         TaskRecord.objects.filter(pk=result.id).update(**values)
+
+
+class Inserting(Case):
+    def test_a_committed_row_becomes_a_message(self) -> None:
+        session = self.backend.claims().database.session
+        session.prepare_outbox()
+        with transaction.atomic():
+            OutboxMessage.objects.create(destination="letters", body="lost")
+            transaction.set_rollback(True)
+        OutboxMessage.objects.create(destination="letters", body="tea", properties={"cups": 2}, jms_type="t")
+        [row] = OutboxTable(session).read(session.fetch, 10)
+        message = row.message()
+        assert (message.body, dict(message.properties), message.jms_type) == ("tea", {"cups": 2}, "t")
+        assert (message.correlation_id, row.created_ms is None) == (None, False)
+
+    def test_the_migrations_have_all_models(self) -> None:
+        call_command("makemigrations", "jdbcstore", check=True, dry_run=True, verbosity=0)
 
 
 class Enqueuing(Case):
