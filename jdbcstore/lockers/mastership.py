@@ -27,6 +27,8 @@ _LONGEST_PAUSE = 0.5
 _FIRST_RENEWAL_PAUSE = 0.05
 _LONGEST_RENEWAL_PAUSE = 1.0
 _JOIN_TIMEOUT = 5.0
+_SILENCE = 1.0
+"""Seconds without an answer to a renewal, after which the database is taken to be unreachable."""
 _EXPIRED = "the lock could not be renewed before another may acquire it"
 
 
@@ -49,14 +51,20 @@ class Fence:
         self._clock = clock
         self._lock = threading.Lock()
         self._reason: str | None = None
+        self._cause: StoreError | None = None
         self._lost = threading.Event()
+        self.outage: Callable[[], StoreError | None] = lambda: None
+        """Returns the reason why the lock cannot be renewed now; None if it can."""
         self._cuts: list[Callable[[], None]] = []
         self._listeners: list[Callable[[LockLost], None]] = []
 
     @property
     def lost(self) -> LockLost | None:
-        """The error that ended the epoch; None while it is running."""
-        return None if self._reason is None else LockLost(self._reason)
+        """The error that ended the epoch; None while it is running.
+
+        It is a StoreUnavailable's effect if the lock could not be renewed.
+        """
+        return None if self._reason is None else self._error(self._reason)
 
     def check(self) -> None:
         """Make sure that the lock is believed to be held.
@@ -64,22 +72,23 @@ class Fence:
         :raises LockLost: the epoch has ended
         """
         if self._reason is None and self._clock.monotonic() >= self._held_until():
-            self.lose(_EXPIRED)
+            self.lose(_EXPIRED, self.outage())
         if self._reason is not None:
-            raise LockLost(self._reason)
+            raise self._error(self._reason)
 
-    def lose(self, reason: str) -> None:
+    def lose(self, reason: str, cause: StoreError | None = None) -> None:
         """End the epoch and notify the listeners. Only the first call has an effect."""
         with self._lock:
             if self._reason is not None:
                 return
+            self._cause = cause
             self._reason = f"{reason}; this store can no longer write: open it again to wait for the lock"
             listeners = [*self._listeners]
         log.error("no longer the master: %s", self._reason)
         self._lost.set()
         for listener in listeners:
             try:
-                listener(LockLost(self._reason))
+                listener(self._error(self._reason))
             except BaseException:
                 log.exception("a listener for the loss of the lock failed")
 
@@ -94,7 +103,12 @@ class Fence:
                 self._listeners.append(listener)
                 return
             reason = self._reason
-        listener(LockLost(reason))
+        listener(self._error(reason))
+
+    def _error(self, reason: str) -> LockLost:
+        error = LockLost(reason)
+        error.__cause__ = self._cause
+        return error
 
     def on_cut(self, cut: Callable[[], None]) -> None:
         """Register a function that interrupts calls to a database that does not answer."""
@@ -121,6 +135,10 @@ class Keeper:
         self._fence = fence
         self._clock = clock
         self._stop = threading.Event()
+        self._renewing_since: float | None = None
+        self._failure: StoreError | None = None
+        """The error of the last renewal."""
+        fence.outage = self._outage
         self._threads = [
             threading.Thread(target=target, name=f"jdbcstore-{name}", daemon=True)
             for name, target in (("keeper", self._keep), ("lock-watch", self._watch))
@@ -142,9 +160,11 @@ class Keeper:
         wait = period = self._locker.lock_keep_alive_period
         backoff = Backoff(min(_LONGEST_RENEWAL_PAUSE, period), first=_FIRST_RENEWAL_PAUSE)
         while not self._stop.wait(wait):
+            self._renewing_since = self._clock.monotonic()
             try:
                 held = self._locker.keep_alive()
             except StoreError as error:
+                self._failure = error
                 if self._locker.stop_on_error:
                     self._lose(f"the lock could not be checked: {error}")
                     break
@@ -155,9 +175,12 @@ class Keeper:
                 log.exception("the locker failed")
                 self._lose(f"the locker failed: {error}")
                 break
+            finally:
+                self._renewing_since = None
             if not held:
                 self._lose(self._locker.lost)
                 break
+            self._failure = None
             backoff.reset()
             wait = period
         self._locker.stop()
@@ -171,8 +194,14 @@ class Keeper:
                 return
             self._stop.wait(min(left, threading.TIMEOUT_MAX))
 
+    def _outage(self) -> StoreError | None:
+        began = self._renewing_since
+        if began is not None and self._clock.monotonic() - began >= _SILENCE:
+            return StoreUnavailable("the database of the lock does not answer")
+        return self._failure
+
     def _lose(self, reason: str) -> None:
-        self._fence.lose(reason)
+        self._fence.lose(reason, self._outage())
         self._fence.cut()
 
 

@@ -19,7 +19,6 @@ import jdbcstore
 from jdbcstore import Configuration, Destination, JdbcStore, Message, StoreConfig
 from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.process import store_watch
 from jdbcstore.broker.process.host import Addresses, BrokerHost
 from jdbcstore.broker.process.network import NetworkWatch
 from jdbcstore.broker.queues.queue import Queue
@@ -39,6 +38,7 @@ from jdbcstore.errors import (
     StoreError,
     StoreUnavailable,
 )
+from jdbcstore.lockers import mastership
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.stores.io_exceptions import IOExceptionHandler
 from jdbcstore.util.clock import SystemClock
@@ -291,36 +291,72 @@ def test_or_makes_it_a_slave(tmp_path: Path) -> None:
     run(main)
 
 
-def test_a_lock_lost_because_the_database_is_silent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+class Unrenewed(AbstractLocker):
+    """A lock whose database fails or does not answer, once the test says so, until it is taken again."""
+
+    trouble = ""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._asked, self._aborted = threading.Event(), threading.Event()
+
+    def do_start(self, max_wait: float) -> bool:  # noqa: ARG002
+        type(self).trouble = ""
+        self._asked.clear()
+        return True
+
+    def do_stop(self) -> None: ...
+
+    def keep_alive(self) -> bool:
+        if not self.trouble:
+            return True
+        if self._asked.is_set():
+            return False
+        self._asked.set()
+        if self.trouble == "fails":
+            raise StoreUnavailable("no route to it")
+        return self._aborted.wait(WAIT)
+
+    def abort(self) -> None:
+        self._aborted.set()
+
+    @property
+    def held_until(self) -> float:
+        if self._asked.is_set() and self.trouble == "is silent":
+            return float("-inf")
+        return self.clock.monotonic() + 0.05
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [("fails", "no route to it"), ("is silent", "the database of the lock does not answer")],
+)
+def test_a_lock_lost_with_its_database(
+    trouble: str,
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The lock may be lost before the check of the store has failed; the database is the reason."""
-    asked, answers, check = threading.Event(), threading.Event(), JdbcStore.check
-
-    def late(store: JdbcStore) -> None:
-        asked.set()
-        assert answers.wait(WAIT)
-        check(store)
-
-    monkeypatch.setattr(JdbcStore, "check", late)
-    monkeypatch.setattr(store_watch, "_SILENCE", 0.0)
+    """The lock may be lost before a check of the store has failed; the database is the reason."""
+    monkeypatch.setattr(mastership, "_SILENCE", 0.0)
+    locker = CustomLockerConfig(locker_class=f"{__name__}:Unrenewed", lock_keep_alive_period=0.05)
+    made = replace(configuration(tmp_path, become_slave=True), locker=locker)
 
     async def main() -> None:
         ready: asyncio.Queue[Addresses] = asyncio.Queue()
-        host = BrokerHost(configuration(tmp_path, become_slave=True), on_ready=ready.put_nowait)
+        host = BrokerHost(made, on_ready=ready.put_nowait)
         await host.start()
         await ready.get()
-        assert await asyncio.to_thread(asked.wait, WAIT)
-        _lose(host)
+        Unrenewed.trouble = trouble
         await ready.get()
-        answers.set()
         await host.stop()
         await host.ended()
 
     caplog.set_level(logging.INFO, logger="jdbcstore.broker.condition")
     run(main)
     states = [record.getMessage() for record in caplog.records if record.name == "jdbcstore.broker.condition"]
-    assert "database unreachable: the database does not answer" in states[1]
+    assert f"database unreachable: {reason}" in states[1]
     assert "stopping" not in " ".join(states[:-1])
 
 

@@ -24,7 +24,7 @@ from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.config.data_source import sqlite_file
-from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable, installation
+from jdbcstore.errors import ConfigurationError, LockLost, StoreError, StoreUnavailable, installation
 from jdbcstore.stores.io_exceptions import GuardedStore, IOExceptionHandler
 from jdbcstore.util.clock import Clock, SystemClock
 
@@ -64,17 +64,16 @@ class MasterBroker:
         self.exits_process = False
         """Whether the I/O exception handler is configured to end the process."""
         self._handler: IOExceptionHandler | None = None
-        self._watch: StoreWatch | None = None
         self._watching: Task[None] | None = None
         self._tracing = _tracing() if self._configuration.broker.tracing else None
         if isinstance(self._store, GuardedStore):
             host = _FromThreads(self, self._loop)
             self._handler = IOExceptionHandler(host, self._store, self._configuration.io_exception_handler)
             if not isinstance(self._store, Checkpointed):  # a journal accepts messages without the database
-                self._watch = StoreWatch(
+                watch = StoreWatch(
                     self._store, self._conditions, self._clock or SystemClock(), self._answered
                 )
-                self._watching = self._loop.create_task(self._watch.run(), name="jdbcstore-store-watch")
+                self._watching = self._loop.create_task(watch.run(), name="jdbcstore-store-watch")
 
     async def start(self) -> None:
         """Start serving clients.
@@ -113,9 +112,10 @@ class MasterBroker:
         After an error the connections are closed immediately, so that no client gets more data from this
         engine.
         """
-        if self._watch is not None and error is not None:
-            # A lock that cannot be renewed may be lost before the check of the store has failed.
-            self._watch.report_silence()
+        cause = None if error is None else error.__cause__
+        if isinstance(error, LockLost) and isinstance(cause, StoreUnavailable):
+            # The lock may be lost before a check of the store has failed.
+            self._conditions.become(BrokerState.UNREACHABLE, cause)
         self._conditions.wait(BrokerState.STOPPING, error or "")
         if error is not None:
             for connector in self._connectors:

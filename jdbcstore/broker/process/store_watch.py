@@ -14,7 +14,6 @@ from jdbcstore.util.clock import Clock
 _PERIOD = 2.0
 _LONGEST_PERIOD = 5.0
 _PATIENCE = 3.0
-_SILENCE = 1.0
 _SILENT = "the database does not answer"
 _SHARE = 20
 """A check that took long, as of many stores, is not repeated before so many times its duration."""
@@ -44,11 +43,6 @@ class StoreWatch:
         finally:
             if self._checking is not None:
                 self._checking.cancel()
-
-    def report_silence(self) -> None:
-        """Report the store as unreachable if it has not answered the current check for a second."""
-        if self._checking is not None and self._clock.monotonic() - self._began >= _SILENCE:
-            self._conditions.become(BrokerState.UNREACHABLE, _SILENT)
 
     async def _check(self) -> float:
         """Check once; return the pause until the next check."""
