@@ -156,8 +156,10 @@ def list_(settings: Settings, /, **given: Any) -> int:
 
 def _list(settings: Settings, dead: DeadLetterSelection, facts: Iterator[Facts]) -> None:
     chosen = itertools.islice(facts, dead.limit)
-    columns = ("queue", "message id", "from", "time", "cause", "consumer")
-    settings.print_each(chosen, lambda: print_table("Dead letters", columns, [*map(_row, chosen)]))
+    columns = ("queue", "message id", "from", "time", "cause", "attempts", "consumer")
+    settings.print_each(
+        chosen, lambda: print_table("Dead letters", columns, [*map(_row, chosen)], right=columns[5:6])
+    )
 
 
 def _queues(broker: RemoteBroker) -> list[Destination]:
@@ -187,9 +189,10 @@ def _read_there(broker: RemoteBroker, dead: DeadLetterSelection, queue: Destinat
 def _row(facts: Facts) -> tuple[str, ...]:
     names = ("dead_letter_queue", "message_id", "original_destination")
     cause = str(facts["cause"] or "")[:_CAUSE_WIDTH]
-    last = str(facts["properties"].get("dlqDeliveryAttempts", "")).rpartition("\n")[2]
-    consumer = last.partition(" by ")[2].partition(", connection ")[0]
-    return *(str(facts[name] or "") for name in names), local_time(facts["timestamp"]), cause, consumer
+    attempts = str(facts["properties"].get("dlqDeliveryAttempts", "")).splitlines()
+    consumer = attempts[-1].partition(" by ")[2].partition(", connection ")[0] if attempts else ""
+    said = (local_time(facts["timestamp"]), cause, str(len(attempts) or ""), consumer)
+    return *(str(facts[name] or "") for name in names), *said
 
 
 def _facts(queue: Destination, message: Message) -> Facts:

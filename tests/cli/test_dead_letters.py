@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from jdbcstore import JdbcStore, Message, MessageId, StoreConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.lockers import make_locker
 from jdbcstore.message.destination import Destination
+from jdbcstore.testing.polling import wait_until
 from tests.cli.conftest import Invoke
 from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
@@ -239,20 +241,27 @@ def test_on_every_database(cli: CommandLine, open_store: Callable[..., JdbcStore
         assert bodies([*store.queue("ORDERS").recover()]) == ["order 1"]
 
 
-def test_a_rejection_names_its_consumer(tmp_path: Path) -> None:
+def test_a_rejection_names_its_consumer_and_each_attempt(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/rejected.db"
+    policy = "redelivery_policy = { maximum_redeliveries = 1, initial_redelivery_delay = 0.0 }"
+    (tmp_path / "jdbcstore.toml").write_text(f'[[policies]]\nqueue = "Q"\n{policy}\n')
     with BrokerProcess(tmp_path, "--url", url) as broker:
-        client = Client(broker.ready(), acknowledges=False)
+        client = Client(broker.ready(), acknowledges=False, client_id="billing")
         client.connect()
         client.send("/queue/Q", "bad")
         client.consume("/queue/Q")
-        client.wait_for(1)
-        [(_, headers)] = client.received
-        client.connection.nack(headers["ack"])
+        for count in (1, 2):
+            wait_until(partial(lambda count: len(client.received) == count, count))
+            client.connection.nack(client.received[-1][1]["ack"])
         client.close()
         command = CommandLine(tmp_path)
         [facts] = command.run("dlq", "list", "--url", url, "--json").lines
-        text = facts["properties"]["dlqDeliveryAttempts"]
-        assert re.fullmatch(r"20\S+ rejected by user test, 127\.0\.0\.1:\d+, connection ID:\S+", text)
-        assert "user test" in command.run("dlq", "list", "--url", url).out
-        assert "messages are rejected by user test" in broker.log.read_text()
+        who = r"client billing, user test, 127\.0\.0\.1:\d+"
+        attempts = facts["properties"]["dlqDeliveryAttempts"].split("\n")
+        assert len(attempts) == 2
+        assert all(
+            re.fullmatch(rf"20\S+ rejected by {who}, connection ID:\S+", attempt) for attempt in attempts
+        )
+        table = CommandLine(tmp_path, COLUMNS="300").run("dlq", "list", "--url", url).out
+        assert re.search(rf"queue://Q  20.* 2  {who}", table)
+        assert "messages are rejected by client billing, user test" in broker.log.read_text()

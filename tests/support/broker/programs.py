@@ -104,8 +104,9 @@ class BrokerProcess:
 class Client(stomp.ConnectionListener):  # type: ignore[misc]
     """A stock client. It connects to whichever broker of several takes it, and again when that is gone."""
 
-    def __init__(self, *ports: int, acknowledges: bool = True) -> None:
+    def __init__(self, *ports: int, acknowledges: bool = True, client_id: str = "") -> None:
         self.acknowledges = acknowledges
+        self._headers = {"client-id": client_id} if client_id else {}
         self._ports = ports
         self._receipts: set[str] = set()
         self._changed = threading.Condition()
@@ -145,7 +146,7 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
         connection = stomp.Connection12([("127.0.0.1", port)], reconnect_attempts_max=1)
         connection.set_listener("", self)
         try:
-            connection.connect("test", "secret", wait=True)
+            connection.connect("test", "secret", wait=True, headers=self._headers)
             self.connection = connection
             if self._destination:
                 connection.subscribe(self._destination, id="1", ack="client-individual")
