@@ -249,13 +249,13 @@ def scheduled(settings: Settings) -> None:
     page = _broker(settings).call("scheduled", limit=1000)
     rows = [
         (
-            local_time(message["at_ms"]),
+            *(local_time(message[key]) for key in ("at_ms", "last_ms")),
             *(printable(str(message[key])) for key in ("destination", "repeats", "id")),
         )
         for message in page["scheduled"]
     ]
-    names = ("due", "to", "repeats", "id")
-    settings.print(page, lambda: print_table("Scheduled messages", names, rows, right=names[2:3]))
+    names = ("due", "last sent", "to", "repeats", "id")
+    settings.print(page, lambda: print_table("Scheduled messages", names, rows, right=names[3:4]))
 
 
 @manage.command(cls=BrokerCommand)

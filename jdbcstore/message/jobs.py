@@ -36,6 +36,8 @@ class Job:
     expiration_ms: int
     follows_cron: bool = False
     """Whether it is one round of a job with a cron entry, which has a job of its own."""
+    last_ms: int | None = None
+    """The time when the message was last sent; None if it was not. In the row, the time of its arrival."""
 
     @classmethod
     def of(cls, row: Message) -> Job:
@@ -43,21 +45,25 @@ class Job:
 
         :raises CorruptMessage: it is not one
         """
+        last_ms = row.broker_in_time_ms if row.redelivery_counter else None
         try:
-            return cls(**json.loads(str(row.properties[_JOB])))
+            return cls(**json.loads(str(row.properties[_JOB])), last_ms=last_ms)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise CorruptMessage(f"message {row.sequence} of {JOBS} is not a scheduled message") from error
 
     def in_row(self, message: Message, message_id: MessageId | None) -> Message:
         """Return the stored message of this job: that of the producer, or an earlier one."""
-        stored = json.dumps(asdict(self))
+        facts = asdict(self)
+        last_ms = facts.pop("last_ms")
+        sent = {} if last_ms is None else {"broker_in_time_ms": last_ms, "redelivery_counter": 1}
         return message.replace(
             destination=JOBS,
             original_destination=None,
             expiration_ms=0,
             message_id=message_id,
-            properties={**message.properties, _JOB: stored},
+            properties={**message.properties, _JOB: json.dumps(facts)},
             sequence=None,
+            **sent,
         )
 
     def to_send(self, row: Message, message_id: MessageId | None, now_ms: int) -> Message:
@@ -88,5 +94,6 @@ class Job:
             original_destination=Destination.parse(self.destination),
             persistent=False,
             properties={**properties, JOB_ID: self.job_id},
+            redelivery_counter=0,
             sequence=None,
         )

@@ -292,6 +292,34 @@ def test_jobs_outlive_the_broker(open_store: OpenStore, clock: FakeClock) -> Non
 
 
 @pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
+def test_the_time_of_the_last_sending_outlives_the_broker(open_store: OpenStore, clock: FakeClock) -> None:
+    async def last_ms(engine: Engine) -> int | None:
+        assert engine.scheduler is not None
+        while not engine.scheduler.jobs:
+            await asyncio.sleep(0.01)
+        [job] = engine.scheduler.jobs.values()
+        return job.last_ms
+
+    async def main() -> None:
+        with open_store() as store:
+            async with running(store, clock=clock, scheduler_support=True) as engine:
+                consumer = await consume(engine, "Q")
+                await send(engine, later("x", delay=1000, period=5000, repeat=2))
+                assert await last_ms(engine) is None
+                await pass_time(engine, clock, 1)
+                await consumer.got(1)
+                [delivery] = consumer.deliveries
+                assert not delivery.message.redelivery_counter
+        sent_ms = clock.now_ms()
+        clock.advance(2)
+        with open_store() as store:
+            async with running(store, clock=clock, scheduler_support=True) as engine:
+                assert await last_ms(engine) == sent_ms
+
+    asyncio.run(main())
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_rows_of_a_job_and_of_its_message(store: Store, database: Database, clock: FakeClock) -> None:
     async def main() -> None:
         async with running(store, clock=clock, scheduler_support=True) as engine:

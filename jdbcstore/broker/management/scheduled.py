@@ -34,6 +34,7 @@ class ScheduledOperations:
                 id=job.job_id,
                 destination=job.destination,
                 at_ms=job.at_ms,
+                last_ms=job.last_ms,
                 repeats=job.repeats,
                 sequence=sequence,
             )

@@ -278,6 +278,8 @@ class ScheduledView:
     """Its destination."""
     at_ms: int
     """The time of the next sending."""
+    last_ms: int | None
+    """The time of the last sending; None if there was none."""
     repeats: int
     """Repetitions after that; -1 repeats forever."""
     sequence: int

@@ -54,7 +54,7 @@ def is_sent(job: Job, row: Message) -> bool:
 
 def next_jobs(job: Job, row: Message, now_ms: int) -> list[Job]:
     """Return the jobs that follow this one."""
-    timing = Timing.of(row.properties)
+    timing, job = Timing.of(row.properties), replace(job, last_ms=now_ms)
     if timing.cron is not None and not job.follows_cron:
         # A clock that was put back a little does not repeat jobs that it has already passed.
         was_put_back = 0 < job.at_ms - now_ms <= _PUT_BACK_MS

@@ -19,6 +19,7 @@ import stomp
 import jdbcstore
 from jdbcstore import BodyType, Destination, Message
 from jdbcstore.broker.management.audit import AUDIT_LOG
+from jdbcstore.broker.management.texts import moment
 from jdbcstore.broker.security import hash_password
 from jdbcstore.config.broker import Address
 from jdbcstore.config.store import StoreConfig
@@ -325,7 +326,7 @@ def test_scheduled_messages_are_seen_cancelled_and_sent_at_once(console: Console
         later = {"AMQ_SCHEDULED_DELAY": delay, "AMQ_SCHEDULED_PERIOD": 60_000, "AMQ_SCHEDULED_REPEAT": 2}
         console.api.post(queue("LATER", "messages"), body=f"m{number}", properties=later)
     first, second = console.api.get("/api/scheduled")["scheduled"]
-    assert (first["destination"], first["repeats"]) == ("queue://LATER", 2)
+    assert (first["destination"], first["repeats"], first["last_ms"]) == ("queue://LATER", 2, None)
     assert first["at_ms"] < second["at_ms"]
     page = console.get("/scheduled")
     assert f"LATER m0 m0 {first['id']} 2 times" in page.text
@@ -347,6 +348,7 @@ def test_scheduled_messages_are_seen_cancelled_and_sent_at_once(console: Console
     wait_until(lambda: left()["repeats"] == 1, what="the message that is sent now")
     assert [one["body"] for one in console.api.get(queue("LATER", "messages"))] == ["m0"]
     assert left()["id"] == first["id"]
+    assert moment(left()["last_ms"]) in console.get("/scheduled").text
     console.act("/do/cancel-scheduled", {"job": first["id"]})
     assert console.api.get("/api/scheduled") == {"total": 0, "scheduled": []}
     gone = console.ask("GET", "/console/do/cancel-scheduled?" + urlencode({"job": first["id"]}))
