@@ -103,8 +103,8 @@ class PageFrame:
         source = self._source
         if not isinstance(source, Views) or not broker.condition.serves:
             return {}
-        dead, troubled = source.dead_letters(), source.troubled_consumers()
-        counts = {"dead-letters": (dead, number(dead)), "consumers": (troubled, f"{troubled:,} failing")}
+        dead, failing = source.dead_letters(), len(source.failing_consumers())
+        counts = {"dead-letters": (dead, number(dead)), "consumers": (failing, f"{failing:,} failing")}
         return {path: text for path, (count, text) in counts.items() if count}
 
     @web.middleware

@@ -101,8 +101,8 @@ class Watched:
     """The prepared transactions."""
     slow_clients: Sequence[str] = ()
     """Clients that do not read their messages."""
-    slow_consumers: Sequence[SubscriptionView] = ()
-    """Consumers that have held messages for long without acknowledging any."""
+    failing_consumers: Sequence[SubscriptionView] = ()
+    """Consumers that have held messages for long without acknowledging any, or reject most."""
     journal: JournalState | None = None
     streams: Sequence[StreamHealth] = ()
     """The streams of journals."""
@@ -143,6 +143,7 @@ def _alarms(now: Watched) -> Iterator[Alarm]:
     waiting = [view for view in now.views if view.name not in dead]
     yield from _of_growth(now, waiting)
     yield from _of_slow_consumers(now)
+    yield from _of_rejecting_consumers(now)
     if now.slow_clients:
         names = now.slow_clients
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
@@ -194,7 +195,8 @@ def _of_growth(now: Watched, views: Sequence[DestinationView]) -> Iterator[Alarm
 
 
 def _of_slow_consumers(now: Watched) -> Iterator[Alarm]:
-    slow = sorted(now.slow_consumers, key=lambda consumer: -(consumer.unsettled or 0.0))
+    slow = [consumer for consumer in now.failing_consumers if consumer.is_slow]
+    slow.sort(key=lambda consumer: -(consumer.unsettled or 0.0))
     if slow:
         longest, first = slow[0].unsettled or 0.0, slow[0].connection_id or ""
         what = "consumer has" if len(slow) == 1 else "consumers have"
@@ -207,6 +209,23 @@ def _of_slow_consumers(now: Watched) -> Iterator[Alarm]:
             since_ms=now.now_ms - int(1000 * longest),
             operation="drop" if len(slow) == 1 else "",
             target=first,
+        )
+
+
+def _of_rejecting_consumers(now: Watched) -> Iterator[Alarm]:
+    rejecting = [consumer for consumer in now.failing_consumers if consumer.rejects_most]
+    if rejecting:
+        is_one, first = len(rejecting) == 1, rejecting[0]
+        what = "consumer has" if is_one else "consumers have"
+        yield from _about(
+            "JdbcstoreRejectingConsumer",
+            f"{len(rejecting):,} {what} rejected more than half of the messages from",
+            "check the program and the causes of its dead letters",
+            sorted({consumer.destination for consumer in rejecting}),
+            f"(client {first.client})" if is_one else "",
+            page="consumers",
+            operation="drop" if is_one else "",
+            target=first.connection_id or "",
         )
 
 

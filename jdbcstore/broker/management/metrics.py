@@ -78,6 +78,7 @@ _WAITING = {
     "transactions_in_doubt": "Prepared XA transactions that are neither committed nor rolled back.",
     "slow_connections": "Clients that do not read their messages.",
     "slow_consumers": "Consumers that have held messages for 30 seconds or more without acknowledging any.",
+    "rejecting_consumers": "Consumers that have rejected more than half of their deliveries.",
 }
 
 
@@ -118,10 +119,12 @@ class Metrics:
                 dead = {str(name) for name in views.dead_letter_queues()}
                 checkup = await views.checkup()
                 journal, streams = await views.journal(), await views.streams()
+                failing = views.failing_consumers()
                 waiting = {
                     "transactions_in_doubt": len(await views.transactions()),
                     "slow_connections": len(views.slow_clients()),
-                    "slow_consumers": len(views.slow_consumers()),
+                    "slow_consumers": sum(consumer.is_slow for consumer in failing),
+                    "rejecting_consumers": sum(consumer.rejects_most for consumer in failing),
                 }
             except StoreError:  # the broker stopped serving meanwhile
                 named, other = (), None

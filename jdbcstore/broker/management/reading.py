@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -279,17 +279,18 @@ class Views:
         slow = [client for client in clients_of(served) if client.output.paused]
         return [client.access.client_id or client.connection_id for client in slow]
 
-    def slow_consumers(self) -> list[SubscriptionView]:
-        """Return the consumers that have held messages for long without acknowledging any."""
-        return [view for view, _ in self._consumers() if view.is_slow]
-
-    def troubled_consumers(self) -> int:
-        """Return the number of consumers that are slow or reject most messages."""
+    def failing_consumers(self) -> list[SubscriptionView]:
+        """Return the consumers that are slow or reject most messages."""
         now, watched = self._clock.monotonic(), self._watched
-        return sum(
-            consumer.rejected * 2 > consumer.dispatched or (watched.unsettled(consumer, now) or 0.0) >= SLOW
-            for consumer in self._master.engine().destinations.subscriptions
-        )
+        return [
+            view
+            for view, _ in self._consumers(
+                lambda consumer: (
+                    consumer.rejected * 2 > consumer.dispatched
+                    or (watched.unsettled(consumer, now) or 0.0) >= SLOW
+                )
+            )
+        ]
 
     def dead_letters(self) -> int:
         """Return the number of dead letters, as far as it is known without reading the store."""
@@ -301,15 +302,18 @@ class Views:
         """Record the progress of consumers."""
         self._watched.observe(self._master.engine().destinations.subscriptions, self._clock.monotonic())
 
-    def _consumers(self) -> list[tuple[SubscriptionView, BaseSubscription]]:
+    def _consumers(
+        self, wanted: Callable[[BaseSubscription], bool] = lambda _: True
+    ) -> list[tuple[SubscriptionView, BaseSubscription]]:
         self.look_at_consumers()
         numbers: Counter[str] = Counter()
         views = []
         for subscription in self._master.engine().destinations.subscriptions:
             numbers[subscription.request.connection_id] += 1
-            number = numbers[subscription.request.connection_id]
-            view = subscription_view(subscription, number, self._watched, self._clock)
-            views.append((view, subscription))
+            if wanted(subscription):
+                number = numbers[subscription.request.connection_id]
+                view = subscription_view(subscription, number, self._watched, self._clock)
+                views.append((view, subscription))
         return views
 
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:

@@ -232,6 +232,11 @@ class SubscriptionView:
     is_slow: bool = False
     """Whether ``unsettled`` is at least 30."""
 
+    @property
+    def rejects_most(self) -> bool:
+        """Whether it has rejected more than half of its deliveries."""
+        return self.rejected * 2 > self.dispatched
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritesView:

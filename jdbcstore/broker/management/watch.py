@@ -98,7 +98,7 @@ class BrokerWatch:
         return replace(
             stored,
             slow_clients=source.slow_clients(),
-            slow_consumers=source.slow_consumers(),
+            failing_consumers=source.failing_consumers(),
             journal=await source.journal(),
             streams=await source.streams(),
         )

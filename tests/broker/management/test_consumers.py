@@ -24,7 +24,7 @@ def test_a_consumer_that_acknowledges_nothing_for_long_is_slow() -> None:
 
             async def seen() -> SubscriptionView:
                 [view] = await views.subscriptions()
-                assert views.slow_consumers() == ([view] if view.is_slow else [])
+                assert views.failing_consumers() == ([view] if view.is_slow else [])
                 return view
 
             consumer = await consume(engine, "Q", prefetch=10)

@@ -346,6 +346,12 @@ CASES: dict[str, tuple[str, str, dict[str, str], tuple[tuple[dict[str, str], str
         {OF_BROKER % "slow_consumers": "0 2x30"},
         of_one("warning", "2 consumers of one hold messages and acknowledge none"),
     ),
+    "a rejecting consumer": (
+        "JdbcstoreRejectingConsumer",
+        "10m",
+        {OF_BROKER % "rejecting_consumers": "0 1x30"},
+        of_one("warning", "1 consumers of one have rejected more than half of their messages"),
+    ),
     "a slow client": (
         "JdbcstoreSlowClient",
         "10m",

@@ -158,12 +158,25 @@ def test_a_stream_that_stops_degrades_or_fills_is_an_alarm() -> None:
 def test_consumers_that_acknowledge_nothing_are_an_alarm() -> None:
     one = SubscriptionView(destination="queue://A", unsettled=90.0, is_slow=True)
     text = "1 consumer has held messages for 1.5 min without acknowledging any, from queue://A"
-    assert said(slow_consumers=[one]) == [text]
+    assert said(failing_consumers=[one]) == [text]
     others = [replace(one, destination=f"queue://{name}") for name in "AABCD"]
-    assert said(slow_consumers=others) == [
+    assert said(failing_consumers=others) == [
         "5 consumers have held messages for 1.5 min without acknowledging any, from"
         " queue://A queue://B queue://C"
     ]
+
+
+def test_consumers_that_reject_most_are_an_alarm_with_the_name_of_the_client() -> None:
+    one = SubscriptionView(destination="queue://A", dispatched=3, rejected=2, client="billing", is_slow=True)
+    slow, rejecting = said(failing_consumers=[replace(one, unsettled=90.0)])
+    assert slow.startswith("1 consumer has held")
+    assert rejecting == (
+        "1 consumer has rejected more than half of the messages from queue://A (client billing)"
+    )
+    assert said(failing_consumers=[replace(one, is_slow=False), replace(one, is_slow=False)]) == [
+        "2 consumers have rejected more than half of the messages from queue://A"
+    ]
+    assert said(failing_consumers=[replace(one, is_slow=False, dispatched=4)]) == []
 
 
 def test_alarms_are_in_the_order_of_their_harm() -> None:
@@ -181,16 +194,25 @@ def test_alarms_are_in_the_order_of_their_harm() -> None:
             history=samples.history,
             views=[queue, replace(queue, name="queue://P", is_paused=True)],
             dead=[DLQ],
-            slow_consumers=[stuck],
+            failing_consumers=[stuck, replace(stuck, is_slow=False, rejected=1, connection_id="c2")],
             checkup=Checkup({}, (sick,)),
         )
     )
     assert [alarm.rule.removeprefix("Jdbcstore") for alarm in found] == [
-        *("DatabaseSick", "MemoryFull", "SlowConsumer", "DeadLetters", "NoConsumer", "Paused"),
+        *(
+            "DatabaseSick",
+            "MemoryFull",
+            "SlowConsumer",
+            "RejectingConsumer",
+            "DeadLetters",
+            "NoConsumer",
+            "Paused",
+        ),
     ]
     helps = {alarm.rule: (alarm.operation, alarm.target) for alarm in found if alarm.operation}
     assert helps == {
         "JdbcstoreSlowConsumer": ("drop", "c1"),
+        "JdbcstoreRejectingConsumer": ("drop", "c2"),
         "JdbcstoreDeadLetters": ("retry", "ActiveMQ.DLQ"),
         "JdbcstorePaused": ("resume", "P"),
     }
