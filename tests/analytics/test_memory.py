@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,6 +61,48 @@ def test_views_of_large_messages_older_than_small_ones(database: Database, comma
     done = command.run_anew("sql", "--json", question, "--url", database.url, *HEAP)
     assert (done.code, done.err) == (0, "")
     assert done.json == {"n": LARGE + SMALL, "bytes": LARGE * SIZE}
+
+
+READERS = {
+    "arrow": """
+reader = jdbcstore.read_arrow(url, ["id", "body_bytes"])
+rows, size = 0, 0
+for batch in reader:
+    rows += len(batch)
+    size += sum(map(len, filter(None, batch.column("body_bytes").to_pylist())))
+""",
+    "duckdb": """
+from jdbcstore.analytics import duck
+with duck.connect(url) as views:
+    answer = views.query("SELECT count(*), sum(octet_length(body_bytes))::BIGINT FROM messages_decoded")
+    rows, size = answer.read_all().to_pylist()[0].values()
+""",
+}
+MEASURED = """
+import resource, sys
+import duckdb, numpy, pyarrow, pyarrow.dataset
+import jdbcstore
+from jdbcstore.analytics.arrow import fetching
+fetching.PAGE_BYTES = 1 << 20
+url = sys.argv[1]
+jdbcstore.read_arrow(url, ["id"]).read_all()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+{reads}
+print(rows, size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.parametrize("reader", READERS)
+def test_a_process_reads_more_than_its_memory(database: Database, reader: str, tmp_path: Path) -> None:
+    filled(database, LARGE, SIZE, SMALL)
+    program = tmp_path / "program.py"
+    program.write_text(MEASURED.format(reads=READERS[reader]))
+    done = subprocess.run([sys.executable, program, database.url], stdout=subprocess.PIPE, check=True)
+    rows, size, more = map(int, done.stdout.split())
+    assert (rows, size) == (LARGE + SMALL, LARGE * SIZE)
+    assert more * 1024 < LARGE * SIZE * 2 // 3
 
 
 @pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
