@@ -261,7 +261,7 @@ def test_they_wait_while_the_disk_is_full(
 
     async def main() -> None:
         async with running(store) as engine:
-            engine.outbox.room.filled(StorageFull("full"))
+            engine.outbox.room.filled(StorageFull("full"), 0)
             await execute(database, insert("a"))
             for _ in range(3):
                 assert await asyncio.to_thread(attempts.acquire, timeout=PATIENCE)

@@ -254,7 +254,7 @@ class Outbox:
                 if isinstance(outcome, OutcomeUnknown):
                     send.receiver.resync()
                 elif isinstance(outcome, StorageFull):
-                    self.room.filled(outcome)
+                    self.room.filled(outcome, 1)
                 complete(send.promise, outcome)
 
 

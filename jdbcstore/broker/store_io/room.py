@@ -106,8 +106,9 @@ class StorageRoom:
             self.refused += count
         return self.refusal
 
-    def filled(self, error: StorageFull) -> None:
-        """Reject sends for some seconds, because the database has no space left."""
+    def filled(self, error: StorageFull, count: int) -> None:
+        """Reject sends for some seconds, because the database had no space left for so many messages."""
+        self.refused += count
         if not self._is_filled:
             self._is_filled = True
             self._loop.call_later(_RETRY, self._try_again)

@@ -348,7 +348,7 @@ class EngineTransaction:
     def _fail(self, promise: Future[None], error: BaseException) -> None:
         self._decrease()
         if isinstance(error, StorageFull):
-            self._transactions.outbox.room.filled(error)
+            self._transactions.outbox.room.filled(error, self._sent)
         if isinstance(error, OutcomeUnknown):
             for target, _, is_stored in self._sends:
                 if is_stored:
