@@ -88,9 +88,13 @@ def _broker(settings: Settings, error: StoreError | None) -> tuple[list[Finding]
         return [], []
     except StoreError:  # the database has no announcement
         return [], []
-    if broker is None or condition is None:
+    if broker is None:
         return [], []
-    line = condition_line(condition)
+    if condition is None:
+        condition = {"state": "no answer", "what_to_do": "start it, or correct its address"}
+        line = f"no answer from the broker at {broker.url}"
+    else:
+        line = condition_line(condition)
     if condition["state"] in (BrokerState.SERVING, BrokerState.WAITING):
         return [Finding("Broker process", broker.url, "", line)], []
     sick = Diagnosis(

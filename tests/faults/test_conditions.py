@@ -53,7 +53,7 @@ def test_a_moved_file_is_shown_by_every_view(tmp_path: Path) -> None:
 def test_a_killed_broker_is_named_by_commands(tmp_path: Path) -> None:
     with observed(tmp_path, f"sqlite:///{tmp_path}/mq.db") as seen:
         seen.process.kill()
-        for command in (("top", "--once"), ("manage", "alarms")):
+        for command in (("top", "--once"), ("manage", "alarms"), ("doctor",)):
             assert f"no answer from the broker at {seen.where}" in seen.run(*command)
         assert "master   none" in seen.run("status")
 
