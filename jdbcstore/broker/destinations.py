@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future, TimerHandle
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from functools import partial
 
 from jdbcstore.broker.counters import Counters
@@ -91,6 +91,12 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
 
     def __len__(self) -> int:
         return len(self.by_name)
+
+    def values(self) -> ValuesView[Queue | Topic]:
+        return self.by_name.values()
+
+    def items(self) -> ItemsView[Destination, Queue | Topic]:
+        return self.by_name.items()
 
     # From start to stop
 

@@ -174,9 +174,8 @@ class Console:
         raised = self._watch.judged(now)
         if not now.broker.condition.serves:
             return await self._show(ctx, "waiting.html", alarms=raised)
-        queues = [view for view in now.views if not view.is_topic]
         dead_names = {*map(str, now.dead)}
-        backlog = sum(view.size or 0 for view in queues)
+        backlog = sum(view.size or 0 for view in now.views)
         ages = [view.oldest_age for view in now.largest if view.oldest_age is not None]
         return await self._show(
             ctx,
@@ -187,7 +186,7 @@ class Console:
             backlog=backlog,
             consumers=sum(view.consumers for view in now.views),
             in_flight=sum(view.in_flight for view in now.views),
-            dead=sum(view.size or 0 for view in queues if view.name in dead_names),
+            dead=sum(view.size or 0 for view in now.views if view.name in dead_names),
             rates=[history.rate(kind) for kind in (ENQUEUED, DEQUEUED, DEAD)],
             **self._charts(ctx, size=backlog),
         )

@@ -94,7 +94,7 @@ def listed(
     sorts = [name for name, _, _ in (*columns, *others) if name not in UNSORTED]
     if sort not in sorts:
         raise NotARequest(f"sort must be one of {', '.join(sorts)}")
-    rows = [view for view in views if search.lower() in said(view).lower()]
+    rows = [view for view in views if search.lower() in said(view).lower()] if search else views
     rows = arranged(rows, where=where, sort=sort, is_descending=is_descending)
     asked = {"search": search, "where": where, "sort": sort, "order": "desc" if is_descending else "asc"}
     pages = max(ceil(len(rows) / ROWS), 1)

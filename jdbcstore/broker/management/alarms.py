@@ -352,6 +352,8 @@ def _slope(history: CounterHistory, name: Destination) -> float | None:
 
     None unless it has grown in each of the last three minutes, by a tenth of its arrivals.
     """
+    if not history.has(name):
+        return None
     sizes = history.sizes(name)[-(_THREE_MINUTES + 1) :: _MINUTE]
     arrived = history.rate(ENQUEUED, name, _THREE_MINUTES)
     if arrived is None or not all(before < after for before, after in pairwise(sizes)):

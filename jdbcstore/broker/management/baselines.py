@@ -19,7 +19,7 @@ class Baselines:
 
     def since(self, counted: Queue | Topic | Engine, counters: Counters) -> Counters:
         """Return the growth of counters since they were reset."""
-        before = self._before.get(counted)
+        before = self._before.get(counted) if self._before else None
         return counters if before is None else counters.since(before)
 
     def reset(self, destination: Queue | Topic) -> None:

@@ -47,16 +47,11 @@ def arranged(views: Sequence[T], *, where: str, sort: str, is_descending: bool) 
 
     :raises NotARequest: the conditions cannot be read
     """
-    wanted = conditions(where, type(views[0])) if views else []
-    rows = [
-        view
-        for view in views
-        if all(
-            (value := getattr(view, name)) is not None and compare(value, limit)
-            for name, compare, limit in wanted
-        )
-    ]
+    rows = views
+    for name, compare, limit in conditions(where, type(views[0])) if views else ():
+        measured = operator.attrgetter(name)
+        rows = [view for view in rows if (found := measured(view)) is not None and compare(found, limit)]
     value = operator.attrgetter(sort)
     known = [view for view in rows if value(view) is not None]
-    unknown = [view for view in rows if value(view) is None]
+    unknown = [] if len(known) == len(rows) else [view for view in rows if value(view) is None]
     return [*sorted(known, key=value, reverse=is_descending), *unknown]

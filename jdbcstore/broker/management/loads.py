@@ -37,5 +37,5 @@ class ConsumerLoads:
 
     def utilisation(self, queue: Destination) -> float | None:
         """Return the share of the prefetch limits that is in use; None without a limit."""
-        limit = self._limits[queue]
+        limit = self._limits.get(queue)
         return self._used[queue] / limit if limit else None

@@ -150,17 +150,16 @@ class Views:
 
     async def _views(self, chosen: Sequence[Destination], *, monotonic: bool) -> list[DestinationView]:
         served, engine = self._master.required()
-        for queue in [
-            destination for name in chosen if isinstance(destination := engine.destinations.get(name), Queue)
-        ]:
-            if queue.size is None:
+        known = engine.destinations.by_name
+        for queue in [queue for name in chosen if isinstance(queue := known.get(name), Queue)]:
+            if queue.stored_before is None:
                 await engine.destinations.count(queue)
         loads = ConsumerLoads(engine.destinations.subscriptions)
         producers = Counter(name for client in clients_of(served) for name in client.sends_to)
         now = self._clock.monotonic()
         views = []
         for number, name in enumerate(chosen, 1):
-            destination = engine.destinations.get(name)
+            destination = known.get(name)
             if destination is not None:
                 counters = destination.counters
                 views.append(
@@ -168,7 +167,7 @@ class Views:
                         destination,
                         counters if monotonic else self._baselines.since(destination, counters),
                         loads,
-                        producers[name],
+                        producers.get(name, 0),
                         engine.destinations.pauses.get(name),
                         self._history.activity(name, now),
                     )
