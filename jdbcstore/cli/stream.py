@@ -70,6 +70,7 @@ def print_stream(facts: dict[str, Any]) -> None:
         write_line(f"         {what}: {printable(facts['problem'])}")
     if facts["present"]:
         led = "" if facts["leader"] is None else f", led by {printable(facts['leader'])}"
+        led += f", not {printable(', '.join(facts['behind']))}" if facts["behind"] else ""
         write_line(
             f"         {facts['current']} of {facts['present']} replicas are current{led}; "
             f"{facts['replicas']} are configured; {facts['sync']}"

@@ -91,13 +91,13 @@ def stream_contents(config: JournalConfig, *, ignore_missing: bool = False) -> I
         server.close()
 
 
-def unreachable(config: JournalConfig) -> list[str]:
-    """Return the servers of the log's stream that take no connection; it takes some seconds."""
+def not_serving(config: JournalConfig) -> list[str]:
+    """Return the servers of the log's stream that do not serve, each with the reason, after some seconds."""
     if config.stream is None:
         return []
-    from jdbcstore.journal.stream.health import unreachable as unreachable_servers
+    from jdbcstore.journal.stream.health import not_serving as servers_not_serving
 
-    return unreachable_servers(config)
+    return servers_not_serving(config)
 
 
 def health(config: JournalConfig) -> StreamHealth | None:

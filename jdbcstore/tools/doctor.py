@@ -21,7 +21,7 @@ from jdbcstore.database.engine import Database
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import ConfigurationError, SchemaError, StoreError, installation
 from jdbcstore.journal.logs import health as stream_health
-from jdbcstore.journal.logs import unreachable
+from jdbcstore.journal.logs import not_serving
 from jdbcstore.stores.opening import with_journals
 from jdbcstore.util.checkup import Checkup, Diagnosis
 
@@ -106,13 +106,15 @@ def examine_streams(configuration: Configuration) -> Iterator[tuple[Finding, Seq
         if health.present == 0:  # opening the store detects missing records
             yield Finding("Journal", health.place, health.sync, "not created yet"), ()
             continue
-        if health.problem is not None and not health.is_unsafe and (missing := unreachable(config.journal)):
-            said = f"{health.problem}; no connection is accepted by {', '.join(missing)}"
-            health = dataclasses.replace(health, problem=said)
         state = None
         if health.present is not None:
             led = "" if health.leader is None else f", led by {health.leader}"
-            state = f"{health.current} of {health.present} replicas are current{led}"
+            state = f"{health.current} of {health.present} replicas are current{led}{health.named_behind}"
+        if health.problem is None and health.current != health.replicas:
+            state = "; ".join([str(state), *not_serving(config.journal)])
+        elif health.problem is not None and not health.is_unsafe:
+            problem = "; ".join([health.problem, *not_serving(config.journal)])
+            health = dataclasses.replace(health, problem=problem)
         yield Finding("Journal", health.place, health.sync, state, health.problem), [*health.diagnoses]
 
 

@@ -48,6 +48,8 @@ class StreamHealth:
     """The servers that the stream is on; 0 if it does not exist."""
     current: int | None = None
     """The number of running servers with all of it."""
+    behind: tuple[str, ...] = ()
+    """The names of the servers that are down, or do not have all of it."""
     leader: str | None = None
     """The name of the server that leads the others."""
     messages: int | None = None
@@ -62,6 +64,11 @@ class StreamHealth:
     """Whether it can be written, but may lose acknowledged messages."""
     members: tuple[StreamMember, ...] = ()
     """The brokers that follow it with databases of their own, heard of in the last day."""
+
+    @property
+    def named_behind(self) -> str:
+        """The servers that are down or behind, for the end of a sentence; empty if none is."""
+        return f"; {', '.join(self.behind)} are down or behind" if self.behind else ""
 
     @property
     def diagnoses(self) -> Iterator[Diagnosis]:
@@ -86,8 +93,9 @@ class StreamHealth:
                 name=DEGRADED,
                 severity=WARNING,
                 text=f"The stream of the journal has {self.current} current replicas, and"
-                f" {self.replicas} are asked for",
-                cure="start its other servers again, or replace them, before another one fails",
+                f" {self.replicas} are asked for{self.named_behind}",
+                cure="start its other servers again with room on their disks, or replace them, before"
+                " another one fails",
             )
         if self.size is not None and self.limit and self.size > _FULL * self.limit:
             yield Diagnosis(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, NullPool, create_engine, make_url
+from sqlalchemy import NullPool, create_engine, make_url
 
 import jdbcstore
-from jdbcstore import Claims, Message
-from jdbcstore.config import Configuration, DataSourceConfig
-from jdbcstore.config.locker import LeaseDatabaseLockerConfig
+from jdbcstore import Message
 from jdbcstore.database.adapters.mysql import MysqlAdapter
 from jdbcstore.errors import StoreError, StoreUnavailable
 from tests.support.backends import Backend
@@ -20,11 +18,9 @@ from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database
 from tests.support.require import unavailable
 from tests.support.servers import Server, ServerMissing
+from tests.support.servers.settings import failure_with
 
 pytestmark = [pytest.mark.slow, pytest.mark.servers]
-
-_QUEUE = "queue://ORDERS"
-_TOPIC = "topic://PRICES"
 
 MYSQL_SETTINGS = (
     "completion_type=CHAIN",
@@ -60,36 +56,6 @@ POSTGRESQL_SETTINGS = (
 PASSWORDS = ("p\u00e4ssword", "p\u20acss", "\u043f\u0430\u0440\u043e\u043b\u044c", "a:b@/?&+%x")
 
 
-def short_contract(url: str, count: Callable[[str], int]) -> None:
-    """Send, read and remove, as a store, as a worker and as a master; a second session counts."""
-    with jdbcstore.open(url) as store:
-        queue = store.queue("ORDERS")
-        for number in range(4):
-            queue.add_message(Message(f"\u20ac {number}", properties={"n": number}))
-        store.topic("PRICES").subscribe("reader", "late")
-        store.topic("PRICES").add_message(Message("17"))
-        assert (count(_QUEUE), count(_TOPIC)) == (4, 1)
-        first, *others = queue.recover()
-        assert first.body == "\u20ac 0"
-        queue.acknowledge(first)
-        with store.transaction() as transaction:
-            transaction.queue("ORDERS").acknowledge(others[0])
-            transaction.queue("ORDERS").add_message(Message("later"))
-        assert count(_QUEUE) == 3
-        assert [message.body for message in queue.recover()][-1] == "later"
-    with Claims(url) as claims:
-        shared = claims.queue("TASKS")
-        shared.add(*[Message(str(number), group_id="k") for number in range(3)])
-        taken = shared.claim(2)
-        assert [claim.message.body for claim in taken] == ["0", "1"]
-        shared.acknowledge(*taken)
-        assert count("queue://TASKS") == 1
-    lease = Configuration(data_source=DataSourceConfig(url=url), locker=LeaseDatabaseLockerConfig())
-    with jdbcstore.open(lease) as master:
-        master.queue("ORDERS").add_message(Message("of the master"))
-    assert count(_QUEUE) == 4
-
-
 def _failures(
     server: Server, backend: Backend, changes: Mapping[str, tuple[list[str], list[str]]]
 ) -> list[str]:
@@ -97,22 +63,9 @@ def _failures(
     failed = []
     for name, (change, undo) in changes.items():
         database = backend.database(backend.private_url(server))
-        # Connected before the change, which is not its own.
-        observer = database.engine.connect()
-
-        def count(container: str, observer: Connection = observer) -> int:
-            rows = observer.exec_driver_sql("SELECT CONTAINER FROM ACTIVEMQ_MSGS")
-            return sum(found == container for (found,) in rows)
-
-        try:
-            server.execute_as_administrator(*change)
-            short_contract(database.url, count)
-        except Exception as error:
+        error = failure_with(server, database, change, undo)
+        if error is not None:
             failed.append(f"{name}: {type(error).__name__}: {' '.join(str(error).split())[:250]}")
-        finally:
-            server.execute_as_administrator(*undo)
-            observer.close()
-            database.close()
     return failed
 
 

@@ -78,7 +78,7 @@ class NatsConnection:
     :raises StoreUnavailable: no server answers, or lets it in
     """
 
-    def __init__(self, config: JournalConfig) -> None:
+    def __init__(self, config: JournalConfig, patience: float = CONNECTING) -> None:
         self.place = config.place
         self._config = config
         self._trouble: Exception | None = None
@@ -96,7 +96,7 @@ class NatsConnection:
         """Tasks without a waiter; a loop keeps no reference to them."""
         self._client = _Client()
         try:
-            self.run(self._connect())
+            self.run(self._connect(patience))
             self.js: Any = self._client.jetstream(timeout=ANSWER)
         except BaseException:
             self.close()
@@ -148,7 +148,7 @@ class NatsConnection:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _connect(self) -> None:
+    async def _connect(self, patience: float) -> None:
         config = self._config
         options: dict[str, Any] = {}
         if config.stream_user is not None:
@@ -174,7 +174,7 @@ class NatsConnection:
                     max_outstanding_pings=2,
                     **options,
                 ),
-                CONNECTING,
+                patience,
             )
         except (NatsError, OSError, TimeoutError, ValueError) as error:
             raise self.unavailable(self._trouble or error) from error
@@ -225,7 +225,9 @@ class NatsConnection:
         if isinstance(error, BrokenPipeError | ConnectionResetError):
             # With TLS 1.3 a client may have written before it reads that its certificate is refused.
             more = ", and with TLS the certificate that is named in stream_certificate"
-        return StoreUnavailable(f"{self.place} does not answer: {what}; check its servers{more}")
+        return StoreUnavailable(
+            f"{self.place} does not answer: {what}; check its servers with jdbcstore doctor{more}"
+        )
 
     def ask(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """As :meth:`asked`, in any other thread than the loop's."""
@@ -245,7 +247,7 @@ class NatsConnection:
             except NotFoundError:
                 raise
             except APIError as error:
-                if not self._has_jetstream():
+                if not self.has_jetstream:
                     raise self._without_jetstream() from error
                 is_passing = isinstance(error, ServiceUnavailableError) and error.err_code not in _FINAL
                 if not is_passing or time.monotonic() >= end:
@@ -266,8 +268,21 @@ class NatsConnection:
             )
         return self.full(error.description) if error.err_code in FULL else self.unavailable(error)
 
-    def _has_jetstream(self) -> bool:
+    @property
+    def has_jetstream(self) -> bool:
+        """Whether the server has JetStream, which it turns off without room on its disk."""
         return bool(self._client._server_info.get("jetstream"))
+
+    async def is_answered(self) -> bool:
+        """Return whether the server answers anything, after a request; on its loop.
+
+        A nats-server 2.9 with a full disk takes connections, and answers nothing behind a request.
+        """
+        try:
+            await self._client.flush(round(ANSWER))
+        except (NatsError, OSError, TimeoutError):
+            return False
+        return True
 
     def _without_jetstream(self) -> ConfigurationError:
         return ConfigurationError(

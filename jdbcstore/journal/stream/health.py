@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from nats.errors import Error as NatsError
 from nats.js.api import StreamInfo, StreamState
@@ -13,9 +16,11 @@ from nats.js.errors import APIError, NotFoundError
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, StoreError
-from jdbcstore.journal.stream.connection import NatsConnection
+from jdbcstore.journal.stream.connection import ANSWER, CONNECTING, NatsConnection
 from jdbcstore.journal.stream.server import unfit
 from jdbcstore.util.stream_health import StreamHealth
+
+T = TypeVar("T")
 
 LOOK = 2.0
 """Seconds for which an answer is awaited."""
@@ -30,10 +35,21 @@ def _nothing(_: StreamState) -> str | None:
 def looked_at(config: JournalConfig) -> StreamHealth:
     """Return the state of the stream, over a connection of its own.
 
+    If the first server does not know it, each is asked alone: the others may serve.
+
     :raises ConfigurationError: the configuration is wrong, so that no server can be asked
     """
+    state = _looked_at(config)
+    if state.present is None and len(config.servers) > 1:
+        for found in _of_each(config, partial(_looked_at, patience=ANSWER)).values():
+            if found.present is not None:
+                return replace(found, place=config.place)
+    return state
+
+
+def _looked_at(config: JournalConfig, patience: float = CONNECTING) -> StreamHealth:
     try:
-        connection = NatsConnection(config)
+        connection = NatsConnection(config, patience)
     except ConfigurationError:
         raise
     except StoreError as error:
@@ -44,19 +60,40 @@ def looked_at(config: JournalConfig) -> StreamHealth:
         connection.close()
 
 
-def unreachable(config: JournalConfig) -> list[str]:
-    """Return the servers of a stream that take no connection; each is tried alone, all at once."""
+def _of_each(config: JournalConfig, look: Callable[[JournalConfig], T]) -> dict[str, T]:
+    """Return what is found of each server alone; all are asked at once."""
+    alone = [replace(config, stream=server) for server in config.servers]
+    with ThreadPoolExecutor(len(alone)) as pool:
+        return dict(zip(config.servers, pool.map(look, alone), strict=True))
 
-    def is_reached(server: str) -> bool:
-        try:
-            NatsConnection(replace(config, stream=server)).close()
-        except StoreError:
-            return False
-        return True
 
-    with ThreadPoolExecutor(len(config.servers)) as pool:
-        answers = pool.map(is_reached, config.servers)
-        return [server for server, answer in zip(config.servers, answers, strict=True) if not answer]
+def not_serving(config: JournalConfig) -> list[str]:
+    """Return the servers of a stream that do not serve, each with the reason; each is tried alone."""
+    return [f"{server} {why}" for server, why in _of_each(config, _why_not).items() if why]
+
+
+def _why_not(config: JournalConfig) -> str:
+    try:
+        connection = NatsConnection(config)
+    except StoreError:
+        return "takes no connection"
+    try:
+        return connection.run(_silence(connection, config))
+    finally:
+        connection.close()
+
+
+async def _silence(connection: NatsConnection, config: JournalConfig) -> str:
+    with suppress(NatsError, OSError, TimeoutError):
+        await asyncio.wait_for(connection.js.stream_info(config.stream_name), LOOK)
+    if not connection.has_jetstream:
+        return "has turned JetStream off: make room on its disk, and start it again"
+    if await connection.is_answered():
+        return ""
+    return (
+        "takes connections, and answers nothing: stop it, make room on its disk, and start it; nats-server"
+        " 2.10 and later turn JetStream off instead, and the others go on"
+    )
 
 
 async def health(
@@ -101,7 +138,8 @@ def _found(config: JournalConfig, info: StreamInfo) -> StreamHealth:
     if cluster is not None and leader is None:  # a follower knows less of the others
         return _known(config, problem="its servers have no leader now: there is no quorum, or an election")
     present = len(others) + 1
-    current = sum(bool(peer.current and not peer.offline) for peer in others) + 1
+    behind = tuple(str(peer.name) for peer in others if not peer.current or peer.offline)
+    current = present - len(behind)
     problem = None
     if 2 * current <= present:
         problem = f"only {current} of the {present} servers that it is on are up and current, and no quorum"
@@ -109,6 +147,7 @@ def _found(config: JournalConfig, info: StreamInfo) -> StreamHealth:
         _known(config, problem),
         present=present,
         current=current,
+        behind=behind,
         leader=leader,
         messages=info.state.messages,
         size=info.state.bytes,
