@@ -311,22 +311,30 @@ def _texts(entries: Entries, strings: pa.Array) -> pa.Array:
 
 def _texts_of_rarer(entries: Entries, doubles: pa.Array) -> pa.Array:
     """Return the string forms of doubles, floats and chars, computed one by one."""
-    if doubles.null_count == len(doubles) and not (entries.tag == CHAR).any():
+    rarer = np.flatnonzero(np.isin(entries.tag, (DOUBLE, FLOAT, CHAR)))
+    if not rarer.size:
         return pa.nulls(len(doubles), pa.string())
+    places = pa.array(rarer)
     columns = (entries.chars(), entries.floats(), doubles)
     texts: list[str | None] = []
-    for code, single, double in zip(*(column.to_pylist() for column in columns), strict=True):
+    for code, single, double in zip(*(column.take(places).to_pylist() for column in columns), strict=True):
         if code is not None:
             texts.append(for_spark(chr(code)))
         elif single is not None:
             texts.append(_text_of_float(single))
         else:
-            texts.append(None if double is None else str(plain(double)))
-    return pa.array(texts, pa.string())
+            texts.append(None if double is None else _text_of_double(double))
+    found = np.full(len(doubles), -1)
+    found[rarer] = np.arange(len(rarer))
+    return pa.array(texts, pa.string()).take(pa.array(found, mask=found < 0))
 
 
 def _text_of_float(value: float) -> str:
     return str(np.float32(value)) if math.isfinite(value) else str(plain(float(value)))
+
+
+def _text_of_double(value: float) -> str:
+    return float.__repr__(value) if math.isfinite(value) else str(plain(value))
 
 
 def properties_of(batch: MessageBatch, row: int) -> Mapping[str, Value] | None:
@@ -391,7 +399,7 @@ class _Column:
                 return "true" if value else "false"
             case float():
                 self._doubles[entry] = float(value)
-                return _text_of_float(value) if isinstance(value, Float) else str(plain(value))
+                return _text_of_float(value) if isinstance(value, Float) else _text_of_double(value)
             case bytes():
                 self._bytes[entry] = value
                 return str(plain(value))
