@@ -4,6 +4,10 @@
 ``--folder``. No message may be another than its broker stored, nothing may crash, and what is missing, or
 there again, is named.
 
+``python -m tests.long.importing pieces --step 64`` cuts each file of each recorded store, Artemis's too, at
+each place, and takes a piece out of it there, or blanks it. Fewer or other messages without a line are a
+failure; but a change inside of a message, in a store without checksums, is counted only.
+
 ``python -m tests.long.importing load --count 100000`` has a broker write that many messages, kills it while
 it takes more, imports its files (``--kills``: with kill -9 of the import in between), and has the broker
 deliver everything from a copy: each message and subscription is compared. ``JDBCSTORE_ACTIVEMQ=6.3.1``
@@ -33,6 +37,7 @@ from jdbcstore.message.selector import Selector
 from tests.support.importing import old_damages, olds_recorded
 from tests.support.importing.damages import Judge
 from tests.support.importing.damages import damage as damages_of_kahadb
+from tests.support.importing.lost import STORES, RecordedStore, changes
 from tests.support.importing.old_brokers import OldPeer
 from tests.support.importing.old_damages import OldJudge
 from tests.support.importing.recorded import VERSIONS, unpack
@@ -82,6 +87,32 @@ def damages(options: argparse.Namespace, here: Path) -> int:
     for name, count in sorted(counts.items()):
         say(f"{name:16} {count}")
     return sum(count for name, count in counts.items() if name.endswith("WRONG"))
+
+
+def pieces(options: argparse.Namespace, here: Path) -> int:
+    """Return how many changes of one place did not end as they should."""
+    counts: Counter[str] = Counter()
+    for name in STORES:
+        store = RecordedStore(name, here / name)
+        say(f"{name}: {len(store.files)} files")
+        for path in store.files:
+            for what, changed in changes(path.read_bytes(), options.step):
+                outcome = f"{name:15} {what.partition(' ')[0]:8}"
+                try:
+                    found = store.without(path, changed)
+                    lost = store.silence(found)
+                except Exception:
+                    lost, found = traceback.format_exc(limit=-1), store.whole
+                if lost is None:
+                    counts[f"{outcome} {'same' if found.rows == store.whole.rows else 'named'}"] += 1
+                elif found.names == store.whole.names and found.rows and not store.has_checksums:
+                    counts[f"{outcome} inside of a message"] += 1
+                else:
+                    counts[f"{outcome} WRONG"] += 1
+                    say(f"{name}, {path.name} {what}: {lost}")
+    for line, count in sorted(counts.items()):
+        say(f"{line:42} {count}")
+    return sum(count for line, count in counts.items() if line.endswith("WRONG"))
 
 
 def new_peer(options: argparse.Namespace) -> Peer:
@@ -209,9 +240,9 @@ def load(options: argparse.Namespace, here: Path) -> int:
 
 
 def main() -> int:
-    """Run one of both."""
+    """Run one of them."""
     parser = argparse.ArgumentParser(description="see the head of this file")
-    parser.add_argument("what", choices=["damages", "load"])
+    parser.add_argument("what", choices=["damages", "pieces", "load"])
     parser.add_argument("--kind", choices=["kahadb", "leveldb", "amq"], default="kahadb")
     parser.add_argument(
         "--version", default="5.16.7", help="load: that of a kind that only old versions have"
@@ -219,12 +250,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="damages: a broker's files, in place of the recorded")
+    parser.add_argument("--step", type=int, default=64, help="pieces: their size")
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--url", help="load: an empty database, in place of an SQLite file")
     parser.add_argument("--quick", action="store_true", help="load: do not ask the broker")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        return min({"damages": damages, "load": load}[options.what](options, Path(name)), 1)
+        return min({"damages": damages, "pieces": pieces, "load": load}[options.what](options, Path(name)), 1)
 
 
 if __name__ == "__main__":
