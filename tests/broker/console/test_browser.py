@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from collections.abc import Iterator
@@ -33,8 +34,17 @@ pytestmark = [
 ]
 OF_COLORS, OF_SIZES = ("color-contrast", "link-in-text-block"), ("target-size", "scrollable-region-focusable")
 """Rules of axe-core: what differs in the dark, and on a phone."""
-OFTEN = ("queue?", "message?")
-"""Pages that are looked at in each width and each scheme."""
+LARGE = (1440, 900)
+HIDDEN = """
+    [...document.querySelectorAll("main tbody tr")].flatMap((row) => {
+        const cells = [...row.cells].filter((cell) => cell.checkVisibility());
+        return [cells[1], ...row.querySelectorAll(".button, button")].filter((one) => {
+            const { left, right } = one?.getBoundingClientRect() ?? { left: 0, right: 0 };
+            return left < 0 || Math.floor(right) > innerWidth;
+        }).map((one) => one.outerHTML.slice(0, 200));
+    })
+"""
+"""The second cells and the buttons of rows that begin or end outside the window."""
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +158,7 @@ def test_shared_queues_are_looked_at_and_managed(url: str, tmp_path: Path, brows
             walk.open("console/claims?name=ORDERS")
             walk.click("Limits", "main")
             walk.click("Claims", "nav")
+            assert walk.value(HIDDEN) == []
             walk.click_in_row("w-1", "Release")
             assert "1 lease ended" in walk.confirm()
             with pytest.raises(ClaimLost):
@@ -283,11 +294,19 @@ def test_every_page_is_for_everybody(url: str, browser: Browser) -> None:
     """By axe-core's rules of WCAG 2 AA, and by keyboard: each action is reached, and its focus is seen."""
     axe.axe()  # skipped before anything is started
     prepare(url)
-    with console_of(url, environment="production", environment_color="red") as (console, port):
+    with (
+        console_of(url, environment="production", environment_color="red", scheduler_support=True) as (
+            console,
+            port,
+        ),
+        load(port),
+    ):
         walk = Walk(browser, f"http://{console.api.address}/")
         for number in range(2):
             console.api.post(queue("WORK", "messages"), body=f'{{"n": {number}}}', properties={"n": number})
         console.api.post(queue("PAUSED", "messages"), body="<a/>")
+        later = {"AMQ_SCHEDULED_CRON": "0 3 * * 1"}
+        console.api.post(queue("PAUSED", "messages"), body="later", properties=later)
         console.api.post(queue("PAUSED", "pause"))
         consumer = Client(port, acknowledges=False)
         consumer.connect()
@@ -309,21 +328,22 @@ def test_every_page_is_for_everybody(url: str, browser: Browser) -> None:
 
 
 def _for_everybody(walk: Walk, path: str) -> Iterator[str]:
-    """What is wrong with a page: wide in the light and narrow in the dark, some also the other way round."""
+    """What is wrong with a page, in each width and each scheme."""
     walk.resize(WIDE)
     walk.open(f"console/{path}")
     yield from _by_keyboard(walk)
     yield from axe.violations(walk)
-    walk.darken()
-    if path.startswith(OFTEN):
-        yield from (f"dark: {one}" for one in axe.violations(walk, *OF_COLORS))
-    walk.resize(PHONE)
-    yield from (f"phone, dark: {one}" for one in axe.violations(walk, *OF_COLORS, *OF_SIZES))
+    for size, dark in itertools.product((LARGE, WIDE, PHONE), (False, True)):
+        walk.resize(size)
+        walk.darken(dark=dark)
+        where = f"{size[0]} pixels, {'dark' if dark else 'light'}"
+        yield from (f"{where}: {one}" for one in axe.violations(walk, *OF_COLORS, *OF_SIZES))
+        if walk.value("document.documentElement.scrollWidth > innerWidth"):
+            yield f"{where}: wider than the window"
+    hidden = walk.value(HIDDEN)
+    assert isinstance(hidden, list)
+    yield from (f"not seen on a phone: {one}" for one in hidden)
     walk.darken(dark=False)
-    if path.startswith(OFTEN):
-        yield from (f"phone: {one}" for one in axe.violations(walk, *OF_COLORS))
-    if walk.value("document.documentElement.scrollWidth > innerWidth"):
-        yield "wider than a phone"
 
 
 def _by_keyboard(walk: Walk) -> list[str]:
