@@ -104,7 +104,7 @@ class DatabaseSession(Database):
                 connection = self._wrap(pooled.connection.dbapi_connection)
                 self._check_statements(connection)
                 self.max_message_size = self.adapter.max_message_size(connection.cursor)
-                self._refresh_statistics(connection, changed=False)
+                self._refresh_statistics(connection, self.tables.messages, changed=False)
             if _is_main():
                 with self.translated():
                     self._mains.append(self.engine.raw_connection())
@@ -400,19 +400,23 @@ class DatabaseSession(Database):
             connection.close()
         return rows
 
-    def refresh_statistics(self) -> None:
-        """Update planner statistics after many changes; a failure only makes pages slower."""
+    def refresh_statistics(self, table: Table | None = None) -> None:
+        """Update planner statistics of a table, by default that of messages, after many changes.
+
+        A failure only makes pages slower.
+        """
         if not self.adapter.refreshes_statistics:
             return
         try:
             with contextlib.closing(self.connect()) as connection:
-                self._refresh_statistics(connection, changed=True)
+                chosen = self.tables.messages if table is None else table
+                self._refresh_statistics(connection, chosen, changed=True)
         except StoreError as error:
             log.info("planner statistics were not refreshed: %s", error)
 
-    def _refresh_statistics(self, connection: Connection, *, changed: bool) -> None:
+    def _refresh_statistics(self, connection: Connection, table: Table, *, changed: bool) -> None:
         try:
-            self.adapter.refresh_statistics(connection.cursor, self.tables.messages.name, changed=changed)
+            self.adapter.refresh_statistics(connection.cursor, table.name, changed=changed)
         except self.failures as error:
             log.info("planner statistics were not refreshed: %s", error)
 

@@ -31,8 +31,9 @@ DECLARE
     is_waiting boolean;
     place text := current_database() || '/activemq_msgs';
 BEGIN
-    EXECUTE 'SELECT EXISTS (SELECT FROM ' || TG_RELID::regclass || ' WHERE "error" IS NULL)' INTO is_waiting;
-    IF NOT is_waiting THEN
+    EXECUTE 'SELECT "error" IS NULL FROM ' || TG_RELID::regclass || ' ORDER BY "id" DESC LIMIT 1'
+    INTO is_waiting;
+    IF is_waiting IS NOT TRUE THEN
         place := left(encode(sha256(convert_to(place, 'UTF8')), 'hex'), 16);
         PERFORM pg_notify('jdbcstore_' || place, '+outbox');
     END IF;

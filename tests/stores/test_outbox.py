@@ -129,3 +129,35 @@ def test_an_insert_notifies_unless_a_row_waits(database: Database, session: Data
         while len(found) < 2:
             found += notifier.received(f"jdbcstore_{place}", 30.0)
         assert found == ["+outbox", "+outbox"]
+
+
+MANY = (
+    "INSERT INTO JDBCSTORE_OUTBOX (DESTINATION, BODY)"
+    " SELECT 'A', repeat('x', 1000) FROM generate_series(1, 10000)"
+)
+
+
+def pages(database: Database, statement: str) -> int:
+    """The pages that a statement reads, with those of its triggers."""
+    [([plan],)] = database.rows(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}")
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+@pytest.mark.backends("postgresql")
+def test_removed_rows_do_not_delay_an_insert(database: Database, session: DatabaseSession) -> None:
+    database.execute("ALTER TABLE JDBCSTORE_OUTBOX SET (autovacuum_enabled = off)")
+    database.execute(MANY)
+    database.execute("DELETE FROM JDBCSTORE_OUTBOX")
+    database.execute(INSERT.format("a"))
+    assert pages(database, INSERT.format("b")) < 800
+    assert bodies(session) == ["a", "b"]
+
+
+@pytest.mark.backends("postgresql")
+def test_waiting_rows_do_not_delay_a_page(database: Database, session: DatabaseSession) -> None:
+    database.execute("ALTER TABLE JDBCSTORE_OUTBOX SET (autovacuum_enabled = off)")
+    database.execute(MANY)
+    page = "SELECT ID, LENGTH(BODY) FROM JDBCSTORE_OUTBOX WHERE ERROR IS NULL ORDER BY ID LIMIT 100"
+    assert pages(database, page) > 1000
+    assert len(OutboxTable(session).read(session.fetch, 100)) == 100
+    assert pages(database, page) < 50

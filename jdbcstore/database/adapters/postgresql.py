@@ -166,8 +166,8 @@ class PostgresqlNotifier(Notifier):
 
 
 # A notification makes commits wait for each other: it is sent only if the movers may be asleep. While another
-# row waits, they find a new one soon, because they look again soon after each row. The application has no
-# right to read the table.
+# row waits, they find a new one soon, because they look again soon after each row. Only the newest is read: a
+# scan for any passes all rows that were removed. The application has no right to read the table.
 _WAKING_FUNCTION = """\
 CREATE FUNCTION "{name}_wake"() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -175,8 +175,9 @@ DECLARE
     is_waiting boolean;
     place text := current_database() || '/{messages}';
 BEGIN
-    EXECUTE 'SELECT EXISTS (SELECT FROM ' || TG_RELID::regclass || ' WHERE "error" IS NULL)' INTO is_waiting;
-    IF NOT is_waiting THEN
+    EXECUTE 'SELECT "error" IS NULL FROM ' || TG_RELID::regclass || ' ORDER BY "id" DESC LIMIT 1'
+    INTO is_waiting;
+    IF is_waiting IS NOT TRUE THEN
         place := left(encode(sha256(convert_to(place, 'UTF8')), 'hex'), 16);
         PERFORM pg_notify('jdbcstore_' || place, '+outbox');
     END IF;

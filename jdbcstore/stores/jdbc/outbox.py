@@ -68,6 +68,8 @@ class OutboxTable:
         self._inbox = session.of(InboxStatements)
         self._checks_values = session.adapter.checks_values
         self._allowed = _patterns(session.config.outbox_destinations)
+        self._session: DatabaseSession | None = session
+        """Until the planner has statistics of many rows."""
 
     def read(self, fetch: Fetch, most: int) -> list[InsertedMessage]:
         """Return the first committed rows, in the order of their IDs, as many as fit into memory.
@@ -75,7 +77,12 @@ class OutboxTable:
         Each time from the first one: a row with a lower ID may have been committed since.
         """
         last, size = None, 0
-        for id_, bytes_ in fetch(self._sql.find_sizes, limit=most):
+        sizes = fetch(self._sql.find_sizes, limit=most)
+        if len(sizes) == most and self._session is not None:
+            # Of a table that it knows as empty, the planner would sort all rows for each page.
+            self._session.refresh_statistics(self._session.tables.outbox)
+            self._session = None
+        for id_, bytes_ in sizes:
             size += bytes_
             if last is not None and size > _BYTES:
                 break
