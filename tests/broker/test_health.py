@@ -46,6 +46,49 @@ def test_what_it_says() -> None:
     asyncio.run(main())
 
 
+def test_what_waits_for_a_database_is_answered_when_the_outage_is_known() -> None:
+    """Unless a part of the answer has been sent."""
+
+    async def main() -> None:
+        condition, asked, ended = SERVING, asyncio.Semaphore(0), asyncio.Event()
+
+        async def page(_: web.Request) -> web.Response:
+            asked.release()
+            if condition.serves:
+                await asyncio.Event().wait()
+            return web.Response(text=str(condition))
+
+        async def export(request: web.Request) -> web.StreamResponse:
+            answer = web.StreamResponse()
+            await answer.prepare(request)
+            await answer.write(b"begun ")
+            asked.release()
+            await ended.wait()
+            await answer.write(b"ended")
+            return answer
+
+        part = web.Application()
+        part.add_routes([web.get("/page", page), web.get("/export", export)])
+        server = HealthServer(Address("127.0.0.1", 0), lambda: condition, {"/part": part})
+        address = await server.start()
+        try:
+            waiting = [asyncio.create_task(answers(address, f"/part/{name}")) for name in ("page", "export")]
+            for _ in waiting:
+                await asked.acquire()
+            condition = BrokerCondition(state=BrokerState.UNREACHABLE)
+            assert await waiting[0] == [(200, "database unreachable")]
+            ended.set()
+            assert await waiting[1] == [(200, "begun ended")]
+        finally:
+            await server.stop()
+
+    async def bounded() -> None:
+        async with asyncio.timeout(180):
+            await main()
+
+    asyncio.run(bounded())
+
+
 def test_who_does_not_end_his_request_is_left() -> None:
     async def main() -> None:
         server = HealthServer(Address("127.0.0.1", 0), lambda: SERVING, idle_timeout=0.05)

@@ -33,6 +33,8 @@ Shortage = Callable[[], Awaitable[str | None]]
 MAX_CONNECTIONS = 500
 """The most connections of clients; beyond it, the longest idle connections are closed."""
 _IDLE_TIMEOUT = 30.0
+_LOOK = 0.5
+"""Seconds between two looks at the condition while a request is answered."""
 _MOST_UNSENT = 128 * 1024 * 1024
 """The most unread bytes of answers; beyond it, the clients without progress for the longest time are
 dropped."""
@@ -78,7 +80,7 @@ class HealthServer:
 
         :raises OSError: it cannot listen at the address
         """
-        application = web.Application(middlewares=[self._tracked])
+        application = web.Application(middlewares=[self._tracked, self._unhung])
         application.on_response_prepare.append(_name_no_versions)
         application.router.add_get("/live", _live)
         application.router.add_get("/ready", self._ready)
@@ -107,6 +109,26 @@ class HealthServer:
             self._busy.discard(request.protocol)
             self._idle_since[request.protocol] = asyncio.get_running_loop().time()
             self._drop_unread()
+
+    @web.middleware
+    async def _unhung(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request that only reads once more if the broker stops serving meanwhile.
+
+        The first answer may wait for a database that does not answer, the second one tells so.
+        """
+        if request.method != "GET" or not self._condition().serves:
+            return await handler(request)
+        answering = asyncio.ensure_future(handler(request))
+        try:
+            while not answering.done():
+                await asyncio.wait({answering}, timeout=_LOOK)
+                if not self._condition().serves and not request.writer.output_size:
+                    break
+            if answering.done():
+                return answering.result()
+        finally:
+            answering.cancel()
+        return await handler(request)
 
     async def _sweep(self) -> None:
         """Close the connections of clients that do not complete a request, are idle, or do not read an
