@@ -1,4 +1,4 @@
-"""Each file of each kind of store is emptied, cut, without a piece, or missing: what is lost is named."""
+"""Each file of a store is emptied, cut, without a piece, zeros, or missing: what is lost is named."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ CHANGES: dict[str, Callable[[bytes], bytes] | None] = {
     "halved": lambda content: content[: used(content) // 2],
     "cut at its end": lambda content: content[: used(content) - 8],
     "without its middle": lambda content: content[: used(content) // 3] + content[used(content) // 2 :],
+    "zeros": lambda content: bytes(len(content)),
     "missing": None,
 }
 

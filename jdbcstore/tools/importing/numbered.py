@@ -122,7 +122,7 @@ class NumberedStore(LoggedStore):
             self.progress(log.path.stat().st_size)
 
     def find_missing(self) -> None:
-        """Name files that are not there, or are empty."""
+        """Name files that are not there, or have no byte but zeros."""
         numbers = [log.number for log in self.logs]
         for before, after in pairwise([0, *numbers]):
             if after - before > 1:
@@ -135,9 +135,9 @@ class NumberedStore(LoggedStore):
                 )
         *full, last = self.logs
         for log in full:
-            if not log.path.stat().st_size:
+            if _is_blank(log.path):
                 self.findings.damage(log.path, 0, 0, "it is empty: its content is missing")
-        if not last.path.stat().st_size:  # a broker that is killed as it creates it leaves that
+        if _is_blank(last.path):  # a broker that is killed as it creates it leaves that
             self.findings.note(
                 f"{last.path} is empty: if the broker had written to it, messages are missing or are there"
                 " again"
@@ -196,6 +196,11 @@ class NumberedStore(LoggedStore):
                 " wrong, or the clock was put back"
             )
         self._begun[first.place.file] = first.name, taken_ms
+
+
+def _is_blank(path: Path) -> bool:
+    with path.open("rb", buffering=0) as file:
+        return is_zero(file, 0)
 
 
 def chunks(file: BinaryIO) -> Iterator[bytes]:

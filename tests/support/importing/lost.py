@@ -80,9 +80,13 @@ class RecordedStore:
     def silence(self, found: Found) -> str | None:
         """Return what has been lost or added without a line; None if nothing has."""
         before, now = self.whole.rows, found.rows
-        if now == before or found.said - self.whole.said:
+        if now == before or found.said - self.whole.said or self.is_inside(found):
             return None
         return f"{(before - now).total()} lost, {(now - before).total()} others"
+
+    def is_inside(self, found: Found) -> bool:
+        """Return whether only contents of messages have changed, and nothing shows that."""
+        return found.names == self.whole.names and bool(found.rows) and not self.has_checksums
 
     def is_known(self, path: Path) -> bool:
         """Return whether anything tells that a missing file was there.

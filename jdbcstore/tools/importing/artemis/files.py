@@ -152,9 +152,10 @@ def open_files(folder: Path, progress: Callable[[int], None]) -> Callable[[Damag
 def read_page(data: bytes, page: int, file: int, damaged: Damaged) -> Iterator[PagedRecord]:
     """Yield the messages of a page; a damaged one ends it, because later numbers are unknown."""
     at, number = 0, 0
-    if not data:
+    if not data.strip(b"\0"):
         reason = "it is empty: its content is missing, unless the broker was killed as it created it"
         damaged(file, 0, 0, reason)
+        return
     while at < len(data):
         if at + _FRAME.size < len(data):
             begin, size = _FRAME.unpack_from(data, at)
