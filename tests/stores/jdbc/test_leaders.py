@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import jdbcstore
-from jdbcstore import JdbcStore, Message
+from jdbcstore import JdbcStore, Message, MessageId, ProducerId
 from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError
 from jdbcstore.stores.jdbc.writer.committer import Committer
 from jdbcstore.stores.jdbc.writer.units import WriteUnit
@@ -207,3 +207,33 @@ def test_a_close_that_takes_too_long_frees_all_callers(database: Database) -> No
     assert closed.value.unwritten == 4
     assert {type(error) for error in errors} == {StoreClosed}
     assert all(isinstance(error, StoreError) for error in errors)
+
+
+def test_a_close_in_the_middle_of_a_halved_batch_gives_up_the_rest(
+    database: Database, store: JdbcStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written before has its result, and is not counted."""
+    write, is_stuck = Committer.write, threading.Event()
+
+    def stuck_in_the_second_half(self: Committer, units: list[WriteUnit], *rest: Any) -> Any:
+        if len(units) == 4:
+            raise StoreError("one of them is refused")
+        if [add.message_id for unit in units for add in unit.adds] == ids[2:]:
+            is_stuck.set()
+            self.pause(WAIT)
+        return write(self, units, *rest)
+
+    queue, ids = store.queue("Q"), [MessageId(ProducerId("ID:c", 1, 1), number) for number in range(4)]
+    monkeypatch.setattr(Committer, "write", stuck_in_the_second_half)
+    with writes_held(database):
+        queue.add_message_async(Message("in flight"))
+        wait_until(lambda: in_flight(store) == 1, WAIT)
+        futures = [queue.add_message_async(Message("m", message_id=id_)) for id_ in ids]
+    assert is_stuck.wait(WAIT)
+    assert [future.done() for future in futures] == [True, True, False, False]
+    with pytest.raises(StoreClosed) as closed:
+        store.close(timeout=0.0)
+    assert closed.value.unwritten == 2
+    assert [future.exception(WAIT) is None for future in futures] == [True, True, False, False]
+    wait_until(lambda: database.connections() == 0, WAIT)
+    assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(4,)]
