@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
     from jdbcstore import JdbcStore
     from jdbcstore.lockers.inspection import LockView
 
+T = TypeVar("T")
+_LOOK = 1.0
+"""Seconds between two looks at a broker while the database is read."""
+
 
 @click.command(cls=CliCommand)
 @click.pass_obj
@@ -61,23 +67,13 @@ def status(settings: Settings) -> int:
     answer, this shows the state of the broker that --broker or the configuration names, and exits with 4.
     """
     named = settings.named_broker()
-    condition = None if named is None else named.condition()
-    if named is not None and condition is not None and condition["state"] == BrokerState.UNREACHABLE:
-        outage = {"broker": {"url": named.url, "condition": condition}}
-        settings.print(outage, f"broker   {printable(named.url)}\nstate    {condition_line(condition)}")
+    found = _until_outage(named, partial(_read, settings, named))
+    if isinstance(found, _Outage):
+        outage = {"broker": {"url": found.url, "condition": found.condition}}
+        line = condition_line(found.condition)
+        settings.print(outage, f"broker   {printable(found.url)}\nstate    {line}")
         return ExitCode.UNAVAILABLE
-    shared, broker = SharedNumbers(), named if condition else None
-    try:
-        with settings.open_database(read_only=True) as store:
-            facts = _status(store, _lock(settings, store)) | _stream(settings, store)
-        shared = read_selected(settings)
-        broker = settings.broker_to_read()
-    except SchemaError as error:
-        master = settings.lock(None)
-        if master.holder is None:
-            raise
-        note(f"this shows what other machines know: {error}")
-        facts = _UNREAD | {"url": settings.place, "master": _master(master)} | _stream(settings, None)
+    facts, shared, broker = found
     facts |= shared_facts(shared)
     if broker is not None and broker.condition() is None:
         note("it does not answer; the following is read from the database")
@@ -92,6 +88,59 @@ def _stream(settings: Settings, store: JdbcStore | None) -> dict[str, Any]:
     if journal is None or not journal.use_journal or journal.stream is None:
         return {"stream": None}
     return {"stream": stream_facts(journal, store)}
+
+
+@dataclass(frozen=True)
+class _Outage:
+    """The condition of a broker whose database is unreachable."""
+
+    url: str
+    condition: dict[str, Any]
+
+
+def _until_outage(named: RemoteBroker | None, read: Callable[[], T]) -> T | _Outage:
+    """Return the result of a read of the database, or the outage that the named broker reports meanwhile.
+
+    Its own connection may wait for a database that does not answer longer than the broker does.
+    """
+    if named is None:
+        return read()
+    result: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            result.set_result(read())
+        except BaseException as error:
+            result.set_exception(error)
+
+    reading = threading.Thread(target=work, daemon=True)
+    while True:
+        condition = named.condition()
+        if condition is not None and condition["state"] == BrokerState.UNREACHABLE:
+            return _Outage(named.url, condition)
+        if reading.ident is None:
+            reading.start()
+        reading.join(_LOOK)
+        if not reading.is_alive():
+            return result.result()
+
+
+def _read(
+    settings: Settings, named: RemoteBroker | None
+) -> tuple[dict[str, Any], SharedNumbers, RemoteBroker | None]:
+    shared, broker = SharedNumbers(), named if named is not None and named.condition() else None
+    try:
+        with settings.open_database(read_only=True) as store:
+            facts = _status(store, _lock(settings, store)) | _stream(settings, store)
+        shared = read_selected(settings)
+        broker = settings.broker_to_read()
+    except SchemaError as error:
+        master = settings.lock(None)
+        if master.holder is None:
+            raise
+        note(f"this shows what other machines know: {error}")
+        facts = _UNREAD | {"url": settings.place, "master": _master(master)} | _stream(settings, None)
+    return facts, shared, broker
 
 
 def _lock(settings: Settings, store: JdbcStore) -> LockView:
