@@ -175,7 +175,7 @@ def _of_growth(now: Watched, views: Sequence[DestinationView]) -> Iterator[Alarm
     growing = [
         (slope, view)
         for view in views
-        if view.consumers and not view.is_paused
+        if _may_grow(view)
         if (slope := _slope(now.history, Destination.parse(view.name))) is not None
     ]
     growing.sort(key=lambda pair: -pair[0])
@@ -192,6 +192,12 @@ def _of_growth(now: Watched, views: Sequence[DestinationView]) -> Iterator[Alarm
         f"queues grow, by {slopes}:",
         since_ms=now.now_ms - int(1000 * _THREE_MINUTES * INTERVAL),
     )
+
+
+def _may_grow(view: DestinationView) -> bool:
+    """Return whether a queue with consumers grew in the last minute, as far as that is known."""
+    growth = view.growth_per_second
+    return view.consumers > 0 and not view.is_paused and (growth is None or growth > 0)
 
 
 def _of_slow_consumers(now: Watched) -> Iterator[Alarm]:
