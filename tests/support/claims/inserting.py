@@ -50,7 +50,7 @@ _QUIET = StoreConfig(cleanup_period=0)
 _STATEMENTS = 60
 LONGEST = 0.8
 """Seconds after which at the latest a process is killed by its parent."""
-_MOST = 200
+_MOST = 60
 """Rows of a transaction, at most."""
 _PATIENCE = 900.0
 
