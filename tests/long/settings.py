@@ -82,11 +82,18 @@ class Inherited:
         return f"SET GLOBAL {name} = {before if isinstance(before, int | float) else repr(before)}"
 
     def takes(self, name: str, value: str) -> bool:
-        """Return whether the server lets this be set."""
-        with suppress(DBAPIError):
+        """Return whether the server lets this be set, and lives on."""
+        takes = False
+        with suppress(DBAPIError, TypeError):
             self._server.execute_as_administrator(self.change(name, value))
             self._server.execute_as_administrator(self.undo(name))
-            return True
+            takes = True
+        with suppress(DBAPIError, TypeError):
+            self._server.execute_as_administrator("SELECT 1")
+            return takes
+        click.echo(f"no session with {name} = {value}")
+        self._server.stop_at_once()
+        self._server.start()
         return False
 
 
