@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -92,7 +93,7 @@ class PageFrame:
             "now_ms": self._clock.now_ms(),
             "broker": broker,
             "master": await self._lookups.master() if broker.condition.state is BrokerState.WAITING else None,
-            "badges": self._badges(broker),
+            "badges": partial(self._badges, broker),
             "is_live": self._is_live,
             "may_manage": ctx.may_manage and self._is_live,
         }
