@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jdbcstore.tools.importing.artemis.journal import JournalReader
 from tests.support.importing.lost import STORES, RecordedStore, used
 
 CHANGES: dict[str, Callable[[bytes], bytes] | None] = {
@@ -37,3 +38,13 @@ def test_what_a_file_has_lost_is_named(name: str, tmp_path: Path) -> None:
                 silent.append(f"{path.relative_to(tmp_path)} {what}: {lost}")
     assert len(store.files) > 1
     assert not silent, "\n".join(silent)
+
+
+def test_a_journal_of_artemis_that_is_cut_between_records_is_named(tmp_path: Path) -> None:
+    """The broker gives each file the same size before it writes to it."""
+    store = RecordedStore("artemis", tmp_path)
+    for path in [one for one in store.files if one.name.startswith("activemq-data-")][:4]:
+        content = path.read_bytes()
+        ends = [record.offset + record.size for record, _ in JournalReader(path, lambda *_: None).records()]
+        for end in ends[:-1:29]:
+            assert store.silence(store.without(path, content[:end])) is None, f"{path.name} at {end}"

@@ -92,8 +92,10 @@ class ArtemisFiles:
         def broken(path: Path, reason: str) -> None:
             self._damaged(self._files.number(path), 0, path.stat().st_size, reason)
 
-        for log in journal_files(folder, extension, broken):
-            number = self._files.number(log.path)
+        logs = journal_files(folder, extension, broken)
+        longest = max((log.path.stat().st_size for log in logs), default=0)
+        for log in logs:
+            number, end = self._files.number(log.path), 0
             self.count += 1
 
             def damaged(offset: int, length: int, reason: str, number: int = number) -> None:
@@ -101,9 +103,14 @@ class ArtemisFiles:
 
             try:
                 for record, data in JournalReader(log.path, damaged).records():
+                    end = record.offset + record.size
                     yield record, number, lambda at, size, data=data: data[at : at + size]  # type: ignore[misc]
             except OSError as error:
                 damaged(0, 0, f"it cannot be read: {error.strerror}")
+            if end == log.path.stat().st_size < longest:
+                damaged(
+                    end, longest - end, "it ends with this record, and others are longer: more is missing"
+                )
             self._progress(log.path.stat().st_size)
 
     def pages(self) -> Iterator[PagedRecord]:
