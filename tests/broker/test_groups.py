@@ -287,3 +287,25 @@ def test_every_group_is_in_order_with_one_owner_at_a_time(
             assert done == {group: [*range(1, count + 1)] for group, count in sent.items()}
 
     asyncio.run(main())
+
+
+def test_a_message_that_waits_for_a_consumer_is_not_overtaken_in_its_group(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            red = await consume(engine, "Q", selector="colour = 'red'", prefetch=1)
+            blue = await consume(engine, "Q", selector="colour = 'blue'", prefetch=2)
+            await send(engine, message("r0", properties={"colour": "red"}))
+            await send(engine, message("b0", properties={"colour": "blue"}))
+            await red.got(1)
+            await blue.got(1)
+            for body, colour in (("r1", "red"), ("b1", "blue")):
+                await send(engine, message(body, group_id="G", properties={"colour": colour}))
+            await quiet()
+            await blue.acknowledge(*blue.deliveries)
+            await quiet()
+            assert blue.bodies == ["b0"]
+            await red.acknowledge(*red.deliveries)
+            await red.got(2)
+            assert (red.bodies, blue.bodies) == (["r0", "r1"], ["b0"])
+
+    asyncio.run(main())
