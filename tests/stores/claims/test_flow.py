@@ -157,6 +157,16 @@ def test_a_rate_is_one_of_all_processes(two: tuple[ClaimQueue, ClaimQueue], data
     assert bodies(one.claim(9)) == ["4", "5", "6"]  # the bucket has room for three
 
 
+def test_a_worker_waits_for_the_next_token_only(two: tuple[ClaimQueue, ClaimQueue]) -> None:
+    """However long it would pause otherwise."""
+    one, other = two
+    assert one.seconds(600.0) == 600.0
+    one.flow.limit(rate=1 / 60, burst=1)
+    assert bodies(one.claim(9)) == ["0"]
+    assert other.claim(9) == []
+    assert other.seconds(600.0) <= 60.0
+
+
 def test_a_rate_and_a_limit_apply_together(two: tuple[ClaimQueue, ClaimQueue], database: Database) -> None:
     one, other = two
     one.flow.limit(claims=2, rate=1 / 3600, burst=3)
