@@ -135,7 +135,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("ours"):
         backends = [one for one in backends if not one.scheme or one.label == "sqlite" or _is_whole(one)]
     if wanted := metafunc.definition.get_closest_marker("backends"):
-        backends = [backend for backend in backends if backend.id in wanted.args]
+        backends = [backend for backend in backends if {backend.id, backend.like} & {*wanted.args}]
     elif "contract" not in metafunc.definition.path.parts:
         backends = [backend for backend in backends if not backend.contract_only]
     if "server" in metafunc.fixturenames:

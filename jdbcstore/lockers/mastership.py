@@ -62,7 +62,7 @@ class Fence:
     def lost(self) -> LockLost | None:
         """The error that ended the epoch; None while it is running.
 
-        It is a StoreUnavailable's effect if the lock could not be renewed.
+        Its cause is a StoreUnavailable if the lock could not be renewed.
         """
         return None if self._reason is None else self._error(self._reason)
 

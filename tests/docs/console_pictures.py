@@ -13,7 +13,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
 
 import jdbcstore
 from jdbcstore import Destination, Message
@@ -24,6 +25,7 @@ from tests.support.broker.programs import Client
 
 PICTURES = ROOT / "docs" / "pictures"
 SIZE = (1280, 900)
+PHONE = (390, 844)
 _SERVED = 120.0
 _CAUSES = ("Exceeded redelivery policy limit: 6", "Message Expired")
 
@@ -66,6 +68,10 @@ def _busy(port: int) -> Iterator[None]:
             stack.callback(client.close)
             stack.callback(thread.join)
         stack.callback(stopping.set)
+        planner = stack.enter_context(closing(Client(port)))
+        planner.connect()
+        for text, cron in (("close the day", "0 2 * * *"), ("send reminders", "*/30 * * * *")):
+            planner.send("/queue/REPORTS", text, AMQ_SCHEDULED_CRON=cron)
         yield
 
 
@@ -75,19 +81,28 @@ def main() -> None:
         sys.exit("there is no chromium; on Debian: apt-get install chromium")
     url = f"sqlite:///{tempfile.mkdtemp(prefix='jdbcstore-pictures-')}/shop.db"
     _fill(url)
-    with console_of(url, environment="production", environment_color="green") as (console, port), _busy(port):
+    options: dict[str, Any] = {"environment": "production", "environment_color": "green"}
+    with console_of(url, scheduler_support=True, **options) as (console, port), _busy(port):
         time.sleep(_SERVED)
         found = console.get("/queue", name="PAYMENTS").links
         message = next(link for link in found if link.startswith("/console/message?"))
+        client = next(link for link in console.get("/consumers").links if link.startswith("/console/client?"))
         with chromium(program) as browser:
-            browser.resize(*SIZE)
-            for name, path in (
-                ("overview", "/console?span=10min"),
-                ("queues", "/console/queues?sort=size&order=desc"),
-                ("queue", "/console/queue?name=PAYMENTS&span=10min"),
-                ("message", message),
-                ("dead-letters", "/console/dead-letters"),
+            for name, path, size, theme in (
+                ("overview", "/console?span=10min", SIZE, "light"),
+                ("overview-dark", "/console?span=10min", SIZE, "dark"),
+                ("overview-phone", "/console?span=10min", PHONE, "light"),
+                ("queues", "/console/queues?sort=size&order=desc", SIZE, "light"),
+                ("queue", "/console/queue?name=PAYMENTS&span=10min", SIZE, "light"),
+                ("message", message, SIZE, "light"),
+                ("dead-letters", "/console/dead-letters", SIZE, "light"),
+                ("consumers", "/console/consumers", SIZE, "light"),
+                ("client", client, SIZE, "light"),
+                ("scheduled", "/console/scheduled", SIZE, "light"),
             ):
+                browser.resize(*size)
+                features = [{"name": "prefers-color-scheme", "value": theme}]
+                browser.call("Emulation.setEmulatedMedia", features=features)
                 browser.open(f"http://{console.api.address}{path}")
                 picture = PICTURES / f"console-{name}.png"
                 browser.screenshot(picture)

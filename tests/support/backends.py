@@ -82,6 +82,8 @@ class Backend:
     """How the stores of a contract case are opened."""
     on_request: bool = False
     """Run only where ``--backends`` names it."""
+    like: str = ""
+    """The backend whose own tests are also for this one."""
     contract_only: bool = False
     """Run only the contract suite on it, to save time."""
     odbc: str = ODBC_DRIVER
@@ -210,6 +212,7 @@ BACKENDS = (
         private=GaleraServer,
         capabilities=Capabilities(packets=True),
         on_request=True,
+        like="mariadb",
     ),
     Backend(
         "group-replication",
@@ -219,6 +222,7 @@ BACKENDS = (
         private=GroupServer,
         capabilities=Capabilities(packets=True),
         on_request=True,
+        like="mysql",
     ),
     Backend(
         "pgbouncer",
@@ -227,6 +231,7 @@ BACKENDS = (
         database=PooledDatabase,
         private=PooledServer,
         on_request=True,
+        like="postgresql",
     ),
     Backend(
         "pgbouncer-transaction",
@@ -235,6 +240,7 @@ BACKENDS = (
         database=PooledDatabase,
         private=TransactionPooledServer,
         on_request=True,
+        like="postgresql",
     ),
     Backend(
         "h2",
