@@ -97,14 +97,15 @@ def test_what_cannot_be_read_stays_and_is_not_delivered_again(
 
     async def main() -> None:
         async with running(store, POLICY) as engine:
-            consumer = await delivered(engine, "a")
+            consumer = await delivered(engine, "a", "b")
             failing(store, monkeypatch, errors)
             with pytest.raises(StoreError, match="too short"):
                 await consumer.subscription.reject(consumer.deliveries)
             queue = engine.destinations[Destination.queue("Q")]
             assert isinstance(queue, Queue)
             assert not queue.pending.rejections.delayed
-            assert store.queue("Q").message_count() == 1
+            assert [str(one.body)[0] for one in store.queue("Q").recover()] == ["a"]
+            assert [str(one.body)[0] for one in store.queue("ActiveMQ.DLQ").recover()] == ["b"]
 
     asyncio.run(main())
     assert "a message cannot be read, and stays in its queue" in caplog.text

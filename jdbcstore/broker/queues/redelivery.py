@@ -151,7 +151,7 @@ class Rejections:
         """Call ``go_on`` when all entries have their messages in memory, which is mostly immediately.
 
         If the store cannot be read, the source retains the entries. Entries removed from the store meanwhile
-        count as acknowledged.
+        count as acknowledged. Damaged ones stay in the store, and fail the future once the others are done.
         """
         unloaded, rows = [entry for entry in entries if entry.is_unloaded], self._rows
         if not unloaded or rows is None:
@@ -167,34 +167,41 @@ class Rejections:
         unloaded: Sequence[Entry],
         go_on: Callable[[Sequence[Entry]], Future[None]],
         promise: Future[None],
-        reading: Future[list[Message | None]],
+        reading: Future[list[Message | CorruptMessage | None]],
     ) -> None:
         error = reading.exception()
         if error is not None:
-            if isinstance(error, CorruptMessage):
-                log.error("a message cannot be read, and stays in its queue: %s", error)
-            else:
-                self._source.retain(entries)
+            self._source.retain(entries)
             complete(promise, error)
             return
-        gone: list[Entry] = []
+        gone, damaged = list[Entry](), dict[Entry, CorruptMessage]()
         for entry, message in zip(unloaded, reading.result(), strict=True):
             if message is None:
                 gone.append(entry)
+            elif isinstance(message, CorruptMessage):
+                log.error("a message cannot be read, and stays in its queue: %s", message)
+                damaged[entry] = message
             else:
                 entry.reload(message, self._memory)
         if gone:
             self._source.acknowledged(gone)
-        go_on([entry for entry in entries if entry not in gone]).add_done_callback(partial(pass_on, promise))
+        done = go_on([entry for entry in entries if entry not in gone and entry not in damaged])
+        if damaged:
+            done.add_done_callback(unheard)
+            done.add_done_callback(lambda _: complete(promise, next(iter(damaged.values()))))
+        else:
+            done.add_done_callback(partial(pass_on, promise))
 
 
-def _read_all(store: MessageStore, sequences: Sequence[int]) -> list[Message | None]:
-    """Read messages; removed ones are None; called in a thread."""
+def _read_all(store: MessageStore, sequences: Sequence[int]) -> list[Message | CorruptMessage | None]:
+    """Read messages; None for removed ones, the error for damaged ones; called in a thread."""
     return [_read(store, sequence) for sequence in sequences]
 
 
-def _read(store: MessageStore, sequence: int) -> Message | None:
+def _read(store: MessageStore, sequence: int) -> Message | CorruptMessage | None:
     try:
         return store.get_message(sequence)
     except MessageNotFound:
         return None
+    except CorruptMessage as error:
+        return error
