@@ -55,7 +55,7 @@ class OutboxSender:
         self.moved = 0
         """The rows that were moved, since this broker became the master."""
         self.bad = 0
-        """Those of them that became dead letters, and rows that stay with an error."""
+        """Rows that became dead letters, or stay with an error."""
         self._reasons: dict[int, str] = {}
         """The errors of rows that become dead letters, until they are moved."""
 

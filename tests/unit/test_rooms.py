@@ -103,9 +103,9 @@ def test_a_function_is_read_at_once() -> None:
 def test_a_class_has_a_name_of_its_own() -> None:
     homes = defaultdict(list)
     for module, node in classes():
-        # Django looks for a class of this name in each command and migration.
+        # Django looks for a class of this name in each command, migration and model.
         if not node.name.startswith("_") and not (
-            module.startswith("plugins/django/") and node.name in ("Command", "Migration")
+            module.startswith("plugins/django/") and node.name in ("Command", "Meta", "Migration")
         ):
             homes[node.name].append(module)
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}

@@ -22,7 +22,6 @@ from sqlalchemy.engine.mock import MockConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateTable, DropTable
-from sqlalchemy.sql.compiler import DDLCompiler
 
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.engine import Database
@@ -283,7 +282,7 @@ def make_known(dialect: Dialect) -> None:
         compiles(AddColumn, kind.name)(_add_column)
 
 
-def _add_column(element: AddColumn, compiler: DDLCompiler, **_: Any) -> str:
+def _add_column(element: AddColumn, compiler: Any, **_: Any) -> str:
     table = alter_table(compiler, element.table_name, element.schema)
     return f"{table} ADD {compiler.get_column_specification(element.column)}"
 

@@ -145,7 +145,8 @@ class SybaseDdlCompiler(DDLCompiler):
     """Columns are NOT NULL by default there."""
 
     def get_column_specification(self, column: Any, **kw: Any) -> str:
-        specification = super().get_column_specification(column, **kw)
+        untyped: Any = super()  # before SQLAlchemy 2.1
+        specification: str = untyped.get_column_specification(column, **kw)
         return f"{specification} NULL" if column.nullable else specification
 
 
