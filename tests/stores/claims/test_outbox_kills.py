@@ -17,9 +17,11 @@ KILLS = 40
 def test_each_committed_row_is_sent_once_in_order(database: Database, movers: str) -> None:
     inserting.create_sent(database)
 
-    ends = inserting.run(database.url, KILLS, 1, movers)
-
-    assert ends["drained"] == 1
-    assert ends[KILLED] >= KILLS // 2
-    assert inserting.wrong(database) == []
-    assert len(inserting.arrived(database)) > KILLS
+    for seed in range(1, 6):  # a busy machine may kill all inserters before their first commit
+        ends = inserting.run(database.url, KILLS, seed, movers)
+        assert ends["drained"] == 1
+        assert ends[KILLED] >= KILLS // 2
+        assert inserting.wrong(database) == []
+        if len(inserting.arrived(database)) > KILLS:
+            return
+    pytest.fail("too few rows were committed")
