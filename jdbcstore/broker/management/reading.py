@@ -43,6 +43,7 @@ from jdbcstore.broker.management.views import (
     destination_view,
     durable_of,
     offline_view,
+    rejects_most,
     subscription_view,
     timings_view,
     values_of,
@@ -284,10 +285,7 @@ class Views:
         return [
             view
             for view, _ in self._consumers(
-                lambda consumer: (
-                    consumer.rejected * 2 > consumer.dispatched
-                    or (watched.unsettled(consumer, now) or 0.0) >= SLOW
-                )
+                lambda consumer: rejects_most(consumer) or (watched.unsettled(consumer, now) or 0.0) >= SLOW
             )
         ]
 

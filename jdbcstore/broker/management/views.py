@@ -235,7 +235,7 @@ class SubscriptionView:
     @property
     def rejects_most(self) -> bool:
         """Whether it has rejected more than half of its deliveries."""
-        return self.rejected * 2 > self.dispatched
+        return rejects_most(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,6 +365,11 @@ _SHOWN = ("enqueued", "dequeued", "dispatched", "expired", "dead")
 def values_of(counters: Counters) -> dict[str, int]:
     """Return the counters as fields of a view."""
     return {name: getattr(counters, name) for name in _SHOWN}
+
+
+def rejects_most(consumer: SubscriptionView | BaseSubscription) -> bool:
+    """Return whether a consumer has rejected more than half of its deliveries."""
+    return consumer.rejected * 2 > consumer.dispatched
 
 
 def destination_view(

@@ -114,7 +114,7 @@ class HealthServer:
     async def _unhung(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request that only reads once more if the broker stops serving meanwhile.
 
-        The first answer may wait for a database that does not answer, the second one tells so.
+        The first answer may wait for a database that does not answer, the second one says so.
         """
         if request.method != "GET" or not self._condition().serves:
             return await handler(request)

@@ -61,7 +61,7 @@ def _looked_at(config: JournalConfig, patience: float = CONNECTING) -> StreamHea
 
 
 def _of_each(config: JournalConfig, look: Callable[[JournalConfig], T]) -> dict[str, T]:
-    """Return what is found of each server alone; all are asked at once."""
+    """Look at each server alone, all at the same time; return the results by server."""
     alone = [replace(config, stream=server) for server in config.servers]
     with ThreadPoolExecutor(len(alone)) as pool:
         return dict(zip(config.servers, pool.map(look, alone), strict=True))
