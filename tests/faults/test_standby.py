@@ -15,6 +15,7 @@ from jdbcstore import Claims, JdbcStore, Message, Store, StoreConfig
 from jdbcstore.testing.polling import wait_until
 from tests.support.campaign.standby import Standby
 from tests.support.databases import Database
+from tests.support.pool import memory
 from tests.support.servers import PostgresqlServer, Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.backends("postgresql")]
@@ -29,7 +30,7 @@ STORED = "SELECT ID FROM ACTIVEMQ_MSGS ORDER BY ID"
 def standby(server: Server, database: Database) -> Iterator[Standby]:
     """A synchronous one."""
     assert isinstance(server, PostgresqlServer)
-    standby = Standby(server)
+    standby = Standby(server, memory())
     server.execute_as_administrator(
         f"GRANT pg_monitor TO {server.username}",
         "ALTER SYSTEM SET synchronous_standby_names = '*'",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import secrets
 import shutil
@@ -25,7 +24,7 @@ from tests.support.broker.programs import WAIT, BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
 from tests.support.ports import free_port
 from tests.support.servers.alone import server_of
-from tests.support.servers.process import Server, ServerMissing
+from tests.support.servers.process import Server, ServerMissing, signal_all
 
 VIEWS = ("page", "/ready", "metrics", "top", "status", "doctor", "log")
 NO_ANSWER = "no answer"
@@ -115,14 +114,6 @@ def observed(folder: Path, url: str, options: str = "") -> Iterator[Observed]:
         yield seen
     finally:
         seen.process.kill()
-
-
-def signal_all(pid: int, number: int) -> None:
-    """Send a signal to a process and all its descendants, as if their machine stopped."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    os.kill(pid, number)
-    for child in children:
-        signal_all(int(child), number)
 
 
 def stopped(server: Server) -> Callable[[], None]:

@@ -128,7 +128,14 @@ class Server:
         self._end(self.immediate_stop_signal)
 
     def kill(self) -> None:
-        """End with SIGKILL, as if the machine had lost power but for the page cache."""
+        """End with SIGKILL, as if the machine had lost power but for the page cache.
+
+        Processes of PostgreSQL outlive the first one until they look for it, and may answer meanwhile.
+        """
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGSTOP)  # it starts no other one meanwhile
+            signal_all(process.pid, signal.SIGKILL)
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
@@ -225,6 +232,14 @@ class Server:
 
     def _end_of_log(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]
+
+
+def signal_all(pid: int, number: int) -> None:
+    """Send a signal to a process and all its descendants, as if their machine stopped."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    os.kill(pid, number)
+    for child in children:
+        signal_all(int(child), number)
 
 
 def give(path: Path, account: pwd.struct_passwd | None) -> None:
