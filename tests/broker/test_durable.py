@@ -232,6 +232,29 @@ def test_what_a_closed_consumer_had_comes_again_and_counts(store: Store) -> None
     asyncio.run(main())
 
 
+@CURSORS
+def test_what_waits_for_its_redelivery_is_not_kept_from_the_next_consumer(store: Store, cursor: str) -> None:
+    policy = PolicyEntry(
+        topic=">",
+        pending_durable_subscriber_policy=cursor,
+        redelivery_policy=RedeliveryPolicy(redelivery_delay=3600.0, initial_redelivery_delay=3600.0),
+    )
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            consumer = await subscribe(engine)
+            await send(engine, topic("a"), topic("b"))
+            await consumer.got(2)
+            await consumer.subscription.reject([consumer.deliveries[0]])
+            consumer.subscription.close()
+            again = await subscribe(engine)
+            assert [(d.message.body, d.redelivered) for d in await again.got(2)] == [("a", True), ("b", True)]
+            await again.acknowledge(*again.deliveries)
+            assert pending(store) == 0
+
+    asyncio.run(main())
+
+
 def test_one_consumer_at_a_time(store: Store) -> None:
     async def main() -> None:
         async with running(store) as engine:

@@ -392,6 +392,28 @@ def test_a_look_that_a_limit_stopped_is_made_up_for(open_claims: OpenClaims, clo
     assert [claim.message.body for claim in other.claim()] == ["0"]
 
 
+@pytest.mark.backends("postgresql")
+def test_what_another_process_returns_is_found_before_the_next_look(
+    open_claims: OpenClaims, clock: FakeClock
+) -> None:
+    """It is in front of the mark, and the clock does not move."""
+    one, other = (open_claims(clock=clock).queue("ORDERS") for _ in range(2))
+    one.add(*[Message(str(number)) for number in range(3)])
+    first, _ = one.claim(2)
+    other.acknowledge(*other.claim())
+    clock.advance(LOOK_AGAIN / 2)
+    assert other.claim(wait=0.01) == []  # from now on it listens
+    count = other.try_claim(1)[1]
+
+    def is_woken() -> bool:
+        one.wake()
+        return other.try_claim(1)[1] != count
+
+    wait_until(is_woken)
+    one.release(first)
+    wait_until(lambda: [claim.message.body for claim in other.claim()] == ["0"])
+
+
 def test_many_that_become_due_are_not_left_behind(
     open_claims: OpenClaims, database: Database, clock: FakeClock
 ) -> None:
