@@ -67,7 +67,18 @@ NEEDS_DATABASE = {"connection", "database", "server", "url"}
 
 ALIKE = {"mariadb", "mariadb-pyodbc", "mysql"}
 """Backends with the same adapter, but for a few statements."""
-OF_ONE_ALIKE = {"broker", "cli", "faults", "interop", "lockers", "long", "plugins", "stores", "tools"}
+OF_ONE_ALIKE = {
+    "analytics",
+    "broker",
+    "cli",
+    "faults",
+    "interop",
+    "lockers",
+    "long",
+    "plugins",
+    "stores",
+    "tools",
+}
 """Folders whose cases run on one of them, each on another. The rest, as the contract, runs on all."""
 
 pytest_plugins = ["jdbcstore.testing.plugin"]
@@ -352,7 +363,7 @@ def server(backend: Backend) -> Iterator[Server]:
     if backend.private is None:
         pytest.skip(f"{backend.id} has no private server")
     try:
-        server = backend.private()
+        server = backend.private(memory())
     except ServerMissing as missing:
         pytest.skip(f"{backend.id}: {missing}")
     yield server

@@ -55,7 +55,15 @@ def test_the_format_gives_the_answers_of_a_plain_decode(
         spark.catalog.dropTempView(name)
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgresql_c", "mariadb", "mysql"])
+@pytest.mark.parametrize(
+    "store",
+    [
+        pytest.param("sqlite", marks=pytest.mark.whole),
+        "postgresql_c",
+        pytest.param("mariadb", marks=pytest.mark.whole),
+        "mysql",
+    ],
+)
 def test_so_do_the_views_of_a_session(spark: SparkSession, stores: dict[str, Database], store: str) -> None:
     """Of the other database they do below."""
     from jdbcstore import analytics

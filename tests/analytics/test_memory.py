@@ -55,6 +55,7 @@ def command(tmp_path: Path, spark_home: Path) -> CommandLine:
 
 @pytest.mark.slow
 @pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.whole("mariadb")
 def test_views_of_large_messages_older_than_small_ones(database: Database, command: CommandLine) -> None:
     filled(database, LARGE, SIZE, SMALL)
     question = "SELECT count(*) AS n, sum(octet_length(body_bytes)) AS bytes FROM messages_decoded"

@@ -52,6 +52,7 @@ def url(s3: S3Server, tmp_path: Path) -> str:
 
 
 @pytest.mark.backends("sqlite", "postgresql")
+@pytest.mark.whole("sqlite")
 def test_there_and_back(spark: SparkSession, url: str, database: Database, tmp_path: Path) -> None:
     """Written once, read, compared, removed from the store, and restored to it and to another."""
     fill(database)

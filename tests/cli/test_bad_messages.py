@@ -16,6 +16,7 @@ from tests.support.databases import Database
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 
+@pytest.mark.whole("postgresql")
 def test_commands_that_read(cli: CommandLine, database: Database) -> None:
     with Claims(database.url) as claims:
         queue = claims.queue("ActiveMQ.DLQ")

@@ -16,6 +16,7 @@ from jdbcstore.errors import StoreError, StoreUnavailable
 from tests.support.backends import Backend
 from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database
+from tests.support.pool import memory
 from tests.support.require import unavailable
 from tests.support.servers import Server, ServerMissing
 from tests.support.servers.settings import failure_with
@@ -125,7 +126,7 @@ def zoned(backend: Backend) -> Iterator[Server]:
     """A server on a machine with a local time."""
     kind: type[Server] = type("Zoned", (backend.private or Server,), {"zone": "Europe/Berlin"})
     try:
-        server = kind()
+        server = kind(memory())
     except ServerMissing as missing:
         unavailable(backend.id, str(missing))
     yield server

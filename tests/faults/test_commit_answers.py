@@ -191,7 +191,13 @@ def test_removals_and_claims(line: AnswerLine, database: Database) -> None:
 
 @pytest.mark.slow
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
-@pytest.mark.parametrize("quick", [False, True], ids=["journal", "quick"])
+@pytest.mark.parametrize(
+    "quick",
+    [
+        pytest.param(False, marks=pytest.mark.whole("postgresql"), id="journal"),
+        pytest.param(True, marks=pytest.mark.whole("mariadb", "mysql"), id="quick"),
+    ],
+)
 def test_a_checkpoint_writes_everything_once(
     quick: bool, line: AnswerLine, database: Database, tmp_path: Path
 ) -> None:

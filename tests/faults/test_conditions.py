@@ -13,7 +13,7 @@ from tests.support.servers.alone import server_of
 from tests.support.servers.process import ServerMissing
 
 UNREACHABLE = BrokerState.UNREACHABLE
-SERVERS = ("postgresql", "mariadb")
+SERVERS = ("postgresql", pytest.param("mariadb", marks=pytest.mark.whole))
 
 
 @pytest.mark.servers

@@ -44,7 +44,7 @@ def test_jdbc_url_has_no_password(database: Database) -> None:
     assert str(database.password) not in database.jdbc_url
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("end", [pytest.param("stop", marks=pytest.mark.whole), "kill"])
 def test_server_keeps_committed_rows(server: Server, database: Database, end: str) -> None:
     database.execute(CREATE)
     database.execute("INSERT INTO t VALUES (7)")

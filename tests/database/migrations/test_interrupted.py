@@ -51,6 +51,7 @@ def make_oldest(database: Database) -> None:
     oldest.fill(database)
 
 
+@pytest.mark.whole("mysql")  # MariaDB commits after each statement, too
 def test_killed_at_each_statement(database: Database, dying: DyingMigrations) -> None:
     make_oldest(database)
     before, rows = schema_of(database), rows_of(database)
@@ -78,6 +79,7 @@ def test_killed_at_each_statement(database: Database, dying: DyingMigrations) ->
     assert report(database).revision == HEAD
 
 
+@pytest.mark.whole("mysql")
 def test_killed_at_each_statement_on_the_way_back(database: Database, dying: DyingMigrations) -> None:
     make_oldest(database)
     migrate(database, "activemq")

@@ -23,7 +23,7 @@ NODE_FAULTS = 2
 
 @pytest.mark.slow
 @pytest.mark.servers
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("database", [pytest.param("sqlite", marks=pytest.mark.whole), "postgresql"])
 def test_a_small_campaign(database: str) -> None:
     before = {*threading.enumerate()}
     report = Report(seed=31)

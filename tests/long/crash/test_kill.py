@@ -18,6 +18,7 @@ from tests.support.crash.zygote import StoringProcesses
 from tests.support.databases import Database
 
 KILLS = {"sqlite": 100, "postgresql": 100}
+"""With ``--whole``."""
 FEWER_KILLS = 20
 """Where the same is killed, and the database or its driver is like one of those."""
 AT_START = 10
@@ -35,9 +36,11 @@ def processes(url: str) -> Iterator[StoringProcesses]:
 
 
 def test_a_killed_store_keeps_its_word(
-    processes: StoringProcesses, database: Database, backend: Backend
+    processes: StoringProcesses, database: Database, backend: Backend, pytestconfig: pytest.Config
 ) -> None:
     kills = KILLS.get(backend.id, FEWER_KILLS)
+    if kills > FEWER_KILLS and not pytestconfig.getoption("--whole"):
+        kills //= 2
     chance = random.Random(20_240_817)
     ledger = Ledger()
     for incarnation in range(AT_START + kills):

@@ -34,7 +34,12 @@ def read(claim: Claim) -> None:
         repr((claim.message.body, dict(claim.message.properties), claim.message.group_id))
 
 
-@pytest.mark.parametrize("keys", ["ignored", "shared", "in order"])
+_ON_SERVERS = pytest.mark.whole("postgresql", "mariadb", "mysql")
+IGNORED = pytest.param("ignored", marks=_ON_SERVERS)
+SHARED = pytest.param("shared", marks=_ON_SERVERS)
+
+
+@pytest.mark.parametrize("keys", [IGNORED, SHARED, "in order"])
 def test_claimed(claims: Claims, database: Database, case: str, keys: str) -> None:
     queue = claims.queue("Q")
     if keys != "ignored":
@@ -57,7 +62,7 @@ def test_claimed(claims: Claims, database: Database, case: str, keys: str) -> No
     read_shared(claims.database.session, keys=True)
 
 
-@pytest.mark.parametrize("keys", ["ignored", "in order"])
+@pytest.mark.parametrize("keys", [IGNORED, "in order"])
 def test_read_by_the_queue(claims: Claims, database: Database, case: str, keys: str) -> None:
     queue = claims.queue("Q")
     if keys != "ignored":
