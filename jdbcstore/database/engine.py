@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from sqlalchemy import URL, Engine, Table, create_engine, event
@@ -131,7 +131,14 @@ class Database:
         def connect(dialect: Any, record: Any, arguments: Sequence[Any], options: dict[str, Any]) -> Any:
             # Before it is connected: whatever the address leads to then is of this generation at most.
             record.info[GENERATION] = self.generation
-            return self._connect(hosts, dialect, arguments, options)
+
+            def reach(**host: Any) -> Any:
+                connection = dialect.connect(*arguments, **{**options, **host})
+                if limited and self.config.network_timeout:
+                    self.adapter.limit_answers(connection, self.config.network_timeout)
+                return connection
+
+            return self._connect(hosts, reach)
 
         def refuse_old(_connection: object, record: Any, _proxy: object) -> None:
             if record.info.get(GENERATION) != self.generation:
@@ -141,8 +148,8 @@ class Database:
             record.info.setdefault(GENERATION, self.generation)
             try:
                 self.adapter.on_connect(connection)
-                if limited:
-                    self._limit(connection)
+                if limited and self.config.query_timeout:
+                    self.adapter.limit_query(connection, self.config.query_timeout)
             except BaseException:
                 # The pool forgets it, and leaves its end to garbage collection.
                 with contextlib.suppress(Exception):
@@ -155,19 +162,10 @@ class Database:
         self.driver_errors = (engine.dialect.loaded_dbapi.Error,)
         return engine
 
-    def _connect(
-        self,
-        hosts: Sequence[tuple[str, int]],
-        dialect: Any,
-        arguments: Sequence[Any],
-        options: dict[str, Any],
-    ) -> Any:
+    def _connect(self, hosts: Sequence[tuple[str, int]], reach: Callable[..., Any]) -> Any:
         """Return a connection; the first one of a generation is asked what its server is."""
         generation = self.generation
-        if hosts:
-            connection = self._connect_to_one(hosts, dialect, options)
-        else:
-            connection = dialect.connect(*arguments, **options)
+        connection = self._connect_to_one(hosts, reach) if hosts else reach()
         if self._asked != generation:
             self._ask(connection)
             self._asked = generation
@@ -198,13 +196,14 @@ class Database:
         if known is None and self.adapter.engines and self.adapter.engine is None:
             log.warning("%s is an unknown engine, %s %s", self.place, server.engine, server.version)
 
-    def _connect_to_one(self, hosts: Sequence[tuple[str, int]], dialect: Any, options: dict[str, Any]) -> Any:
+    def _connect_to_one(self, hosts: Sequence[tuple[str, int]], reach: Callable[..., Any]) -> Any:
         """Return a connection to the first server that takes writes; to a standby if only those answer."""
         standby = failure = None
         for host, port in hosts:
             try:
-                connection, accepts_writes = self._reach(dialect, {**options, "host": host, "port": port})
-            except dialect.loaded_dbapi.Error as error:
+                connection = reach(host=host, port=port)
+                accepts_writes = self._accepts_writes(connection)
+            except self.driver_errors as error:
                 failure = error
                 continue
             if standby is not None:
@@ -216,11 +215,10 @@ class Database:
             raise failure
         return standby
 
-    def _reach(self, dialect: Any, options: dict[str, Any]) -> tuple[Any, bool]:
-        """Return a connection to a server, and whether it takes writes."""
-        connection = dialect.connect(**options)
+    def _accepts_writes(self, connection: Any) -> bool:
+        """Return whether the server of a new connection takes writes."""
         try:
-            return connection, self.adapter.accepts_writes(connection)
+            return self.adapter.accepts_writes(connection)
         except BaseException:
             connection.close()
             raise
@@ -237,12 +235,6 @@ class Database:
         seconds = self.config.network_timeout
         arguments = self.adapter.network_arguments(self._target, seconds) if seconds else {}
         return {name: value for name, value in arguments.items() if name not in self._target.query}
-
-    def _limit(self, connection: Any) -> None:
-        if self.config.network_timeout:
-            self.adapter.limit_answers(connection, self.config.network_timeout)
-        if self.config.query_timeout:
-            self.adapter.limit_query(connection, self.config.query_timeout)
 
     def check_creates(self, table: Table, script: str) -> None:
         """Make sure that a missing table may be created.

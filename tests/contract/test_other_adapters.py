@@ -20,7 +20,7 @@ GENERIC = {"sqlite": ("default", "blob"), "h2": ("default", "image"), "postgresq
 @ONE_STORE
 @pytest.mark.backends(*GENERIC)
 def test_a_generic_adapter(backend: Backend, open_store: OpenStore) -> None:
-    for adapter in GENERIC[backend.id]:
+    for adapter in GENERIC[backend.vendor]:
         options: dict[str, Any] = {"adapter": adapter, "table_prefix": f"{adapter.upper()}_"}
         store = open_store(**options)
         queue, topic = store.queue("ORDERS"), store.topic("PRICES", prioritized=True)
@@ -50,7 +50,7 @@ def test_a_generic_adapter(backend: Backend, open_store: OpenStore) -> None:
 @pytest.mark.backends(*GENERIC)
 def test_two_writers_get_different_sequences(backend: Backend, open_store: OpenStore) -> None:
     """Nothing but an UPDATE that changes nothing keeps them from reserving the same block."""
-    adapter = GENERIC[backend.id][0]
+    adapter = GENERIC[backend.vendor][0]
     stores = [open_store(adapter=adapter, table_prefix="W_") for _ in range(3)]
     start, sequences = threading.Barrier(len(stores)), list[int]()
 

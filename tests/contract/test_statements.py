@@ -92,7 +92,7 @@ _BINARY = {"postgresql": "BYTEA", **dict.fromkeys(("mariadb", "mariadb-pyodbc", 
 @pytest.mark.backends("sqlite", "postgresql", "mariadb", "mariadb-pyodbc", "mysql", "h2", "hsqldb", "derby")
 def test_tables_in_the_user_s_words(open_store: OpenStore, backend: Backend, database: Database) -> None:
     """As an ActiveMQ, all are tried: the last is refused everywhere, and changes nothing."""
-    binary = _BINARY.get(backend.id, "BLOB")
+    binary = _BINARY.get(backend.vendor, "BLOB")
     store = open_store(
         statements={
             "createSchemaStatements": [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,7 +13,7 @@ import jdbcstore
 from jdbcstore import Claims, Configuration, JdbcStore, Message
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import ConfigurationError, StoreUnavailable
 from tests.support.faults.line import Break
 from tests.support.faults.proxy import ProxyLine
 from tests.support.servers import PostgresqlServer, Server, ServerMissing
@@ -21,6 +23,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.backends("postgresql")]
 
 STRANGERS = 4
 """As many as the store has used sessions, at least: they get the sessions that are idle."""
+SHORT = 3.0
+"""Long enough for a statement on a machine that has much else to do."""
 
 
 @contextlib.contextmanager
@@ -87,6 +91,19 @@ def test_in_session_mode_there_are_sessions(server: Server) -> None:
             store.queue("Q").add_message(Message("one"))
         with Claims(pooler.url) as claims:
             assert [claim.message.body for claim in claims.queue("Q").claim(2)] == ["one"]
+
+
+def test_a_session_that_does_not_answer_is_not_waited_for(server: Server) -> None:
+    """The pooler accepts the connection itself."""
+    with pooled(server, 1, "session") as pooler:
+        with contextlib.closing(pooler.connect()) as stranger:
+            [(frozen,)] = stranger.execute("SELECT pg_backend_pid()").fetchall()
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            with pytest.raises(StoreUnavailable):
+                jdbcstore.open(pooler.url, network_timeout=SHORT, reconnect_timeout=0.0)
+        finally:
+            os.kill(frozen, signal.SIGCONT)
 
 
 def test_the_work_of_others_goes_on(pooler: PgBouncer) -> None:

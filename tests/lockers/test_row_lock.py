@@ -21,18 +21,18 @@ PERIOD = 60.0
 """Longer than any test: only what the test does ends a lock."""
 STEPS = [f"{who} {what}" for who in "AB" for what in ("obtains", "renews", "releases", "expires")]
 OWN_ID = {
-    "postgresql": "SELECT pg_backend_pid()",
-    **dict.fromkeys(("mariadb", "mysql"), "SELECT CONNECTION_ID()"),
+    "postgresql": "SELECT pg_backend_pid(), txid_current()",
+    **dict.fromkeys(("mariadb", "mysql"), "SELECT CONNECTION_ID(), 0"),
 }
 END = {"postgresql": "SELECT pg_terminate_backend({})", **dict.fromkeys(("mariadb", "mysql"), "KILL {}")}
 IS_THERE = {
-    "postgresql": "SELECT pid FROM pg_stat_activity WHERE pid = {}",
+    "postgresql": "SELECT pid FROM pg_stat_activity WHERE pid = {} AND backend_xid = '{}'",
     **dict.fromkeys(("mariadb", "mysql"), "SELECT ID FROM information_schema.PROCESSLIST WHERE ID = {}"),
 }
 
 
 class Holder:
-    """A locker, and the server's name of the connection that has its lock."""
+    """A locker, and the server's names of the connection and the transaction that have its lock."""
 
     def __init__(self, name: str, session: DatabaseSession, database: Database, vendor: str) -> None:
         self.clock = FakeClock()
@@ -40,7 +40,7 @@ class Holder:
         self.locker.configure(session)
         self._database = database
         self._vendor = vendor
-        self._connection: int | None = None
+        self._connection: tuple[int, int] | None = None
 
     def obtains(self) -> bool:
         held = self.locker.do_start(0.0)
@@ -61,20 +61,21 @@ class Holder:
         """It was silent for too long, and the server has ended its connection."""
         self.clock.advance(SILENT_PERIODS * PERIOD)
         if self._connection is not None and self.locker._connection is not None:
-            self._database.execute(END[self._vendor].format(self._connection))
+            self._database.execute(END[self._vendor].format(*self._connection))
             self._wait_for_end()
 
     def believes(self) -> bool:
         return self.locker._connection is not None and self.clock.monotonic() < self.locker.held_until
 
-    def _ask(self, connection: Connection) -> int:
+    def _ask(self, connection: Connection) -> tuple[int, int]:
         connection.cursor.execute(OWN_ID[self._vendor])
-        return int(connection.cursor.fetchone()[0])
+        [(session, transaction)] = connection.cursor.fetchall()
+        return session, transaction
 
     def _wait_for_end(self) -> None:
         if self._connection is not None:
-            query = IS_THERE[self._vendor].format(self._connection)
-            wait_until(lambda: self._database.rows(query) == [], what="that the connection is gone")
+            query = IS_THERE[self._vendor].format(*self._connection)
+            wait_until(lambda: self._database.rows(query) == [], what="that its transaction has ended")
             self._connection = None
 
 
@@ -101,7 +102,7 @@ class Model:
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_every_interleaving(backend: Backend, database: Database) -> None:
     session = DatabaseSession(database.url, StoreConfig(cleanup_period=0.0))
-    holders = {who: Holder(who, session, database, backend.id) for who in "AB"}
+    holders = {who: Holder(who, session, database, backend.vendor) for who in "AB"}
     # Both are alike, so A may be the first to obtain it.
     for rest in itertools.product(STEPS, repeat=LENGTH - 1):
         steps, model = ("A obtains", *rest), Model()

@@ -95,6 +95,11 @@ class Backend:
         return self.id if self.variant is PLAIN else f"{self.id}-{self.variant.id}"
 
     @property
+    def vendor(self) -> str:
+        """The backend whose SQL and whose own tests are also this one's."""
+        return self.like or self.id
+
+    @property
     def variable(self) -> str:
         return f"JDBCSTORE_TEST_{self.id.upper().replace('-', '_')}_URL"
 

@@ -430,6 +430,8 @@ def _shares_sessions(connection: Any) -> bool:
     number = _number_of(connection)
     info = connection.info
     with type(connection).connect(info.dsn, password=info.password) as other:
+        other.cursor_factory = connection.cursor_factory
+        other.answer_timeout = getattr(connection, "answer_timeout", None)
         return _number_of(other) == number or _number_of(connection) != number
 
 

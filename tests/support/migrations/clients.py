@@ -23,7 +23,8 @@ def run_script(database: Database, script: Path, *, login: tuple[str, str] | Non
         command = ["psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--dbname={database.name}"]
         command += [f"--host={url.host}", f"--port={url.port}", f"--username={url.username}"]
         environment["PGPASSWORD"] = str(url.password)
-        environment["PGOPTIONS"] = "-c client_min_messages=warning"  # not what IF EXISTS has skipped
+        # Not what IF EXISTS has skipped. A pooler takes no options of a session.
+        command += ["--command=SET client_min_messages = warning", "--file=-"]
     else:
         client = shutil.which("mariadb") or "mysql"
         command = [client, "--no-defaults", f"--host={url.host}", f"--port={url.port}"]
