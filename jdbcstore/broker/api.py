@@ -1,4 +1,4 @@
-"""The contract between connectors and the broker: broker, subscriptions, transactions, consumers.
+"""The contract between connectors and the engine: subscriptions, transactions, consumers.
 
 A connector speaks a wire protocol with clients; the broker knows destinations, consumers and the store. All
 code runs on one event loop, and no call blocks: an operation that takes time returns a future.
@@ -10,15 +10,12 @@ from asyncio import Future
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.ids import ConsumerId, ProducerId, XATransactionId
+from jdbcstore.message.ids import ConsumerId, ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.util.futures import Unsettled
-
-if TYPE_CHECKING:
-    from jdbcstore.broker.large import LargeTransfers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,120 +246,5 @@ class Watcher(Protocol):
         """Receive an event; not called if only temporary destinations are watched."""
 
 
-class ClientDirectory(Protocol):
-    """The clients of a broker, for connectors."""
-
-    def add(self, what: ConnectionInfo | ProducerInfo) -> None:
-        """List a client after its login, or a producer, until it is removed or its connection ends."""
-
-    def remove_producer(self, connection_id: str, producer_id: ProducerId) -> None:
-        """Remove an ended producer; do nothing if it was not listed."""
-
-    def all_known(self, *, only_temporary: bool) -> list[Known]:
-        """Return all current objects: connections and destinations first, then producers and consumers.
-
-        :param only_temporary: only temporary destinations
-        """
-
-    def count_consumers(self, destination: Destination) -> int:
-        """Return the number of consumers of a destination, which may have wildcards."""
-
-    def count_producers(self, destination: Destination) -> int:
-        """Return the number of producers for a destination."""
-
-    def watch(self, watcher: Watcher, *, only_temporary: bool) -> None:
-        """Notify a watcher of every change from now on, or only of temporary destinations."""
-
-    def unwatch(self, watcher: Watcher) -> None:
-        """Stop notifying a watcher."""
-
-
 Accept = Callable[[Message, str, Unsettled[None]], None]
 """Takes a message of a connection, and completes when it is durable, if it is stored."""
-
-
-class Broker(Protocol):
-    """The broker's interface for connectors."""
-
-    @property
-    def directory(self) -> ClientDirectory: ...
-
-    @property
-    def large(self) -> LargeTransfers | None:
-        """The bodies that its store keeps in pieces; None if the store does not support it."""
-
-    def knows(self, destination: Destination) -> bool:
-        """Return whether a queue or topic of this name, without wildcards, exists."""
-
-    def send(self, message: Message, connection_id: str) -> Future[None]:
-        """Route a message to its ``destination``, which may be a composite.
-
-        Completes when the message is durable, if it is persistent, and there is room for more; the future is
-        a :class:`~jdbcstore.broker.loop.Promise` unless it completes immediately. For producer flow control,
-        a connector stops reading from a connection with too many pending sends.
-
-        :raises StoreError: through the future; nothing was sent
-        """
-
-    def lane_to(self, message: Message, connection_id: str) -> Accept | None:
-        """Return a function that takes a message which only needs storing; None if the message needs
-        :meth:`send`.
-
-        The next message may be a different case.
-        """
-
-    def begin(self, connection_id: str, xid: XATransactionId | None = None) -> BrokerTransaction:
-        """Begin a transaction of this connection, or a branch of a distributed transaction.
-
-        :raises TransactionError: the branch has an id that cannot be stored, or is already prepared
-        """
-
-    def prepared(self) -> Future[list[XATransactionId]]:
-        """Return the ids of all prepared transactions, including those of earlier brokers on the store."""
-
-    def commit_prepared(self, xid: XATransactionId) -> Future[None]:
-        """Perform phase two; completes when it is durable.
-
-        :raises TransactionNotFound: through the future; it is not prepared
-        """
-
-    def rollback_prepared(self, xid: XATransactionId) -> Future[None]:
-        """Drop the sends of a prepared transaction, and deliver its messages again.
-
-        :raises TransactionNotFound: through the future; it is not prepared
-        """
-
-    def last_producer_sequence(self, producer_id: ProducerId) -> Future[int | None]:
-        """Return the number of a producer's last stored message, for a producer that sends again."""
-
-    def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
-        """Start consuming.
-
-        :raises InvalidSelector: through the future
-        :raises StoreError: through the future; no subscription was created
-        """
-
-    def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
-        """Delete a durable subscription, which must not have a consumer."""
-
-    def create_temporary(self, destination: Destination, connection_id: str) -> None:
-        """Create a temporary destination before it is used.
-
-        :raises InvalidDestination: it is not this connection's, or the connection has too many
-        """
-
-    def delete_temporary(self, destination: Destination, connection_id: str) -> None:
-        """Delete a temporary destination and its messages; do nothing if it does not exist.
-
-        :raises InvalidDestination: it is not this connection's, or it has consumers
-        """
-
-    def delete_destination(self, destination: Destination) -> Future[None]:
-        """Delete a queue or topic and its messages; do nothing if it does not exist.
-
-        :raises InvalidDestination: through the future; it has consumers or durable subscriptions
-        :raises StoreError: through the future; a part could not be deleted, and stays
-        """
-
-    def disconnected(self, connection_id: str) -> None:
-        """Forget an ended connection with its subscriptions; its temporary destinations end."""

@@ -67,7 +67,7 @@ Routed = Sequence[tuple[Queue | Topic | Scheduler, Message]]
 
 
 class Engine:
-    """A :class:`jdbcstore.broker.api.Broker` on one store and one event loop.
+    """The engine of a broker, on one store and one event loop.
 
     Create, start, use and stop it on the loop; no method blocks. The caller opens the store before and closes
     it after. When a persistent send or a commit completes, its messages are durable. Messages of a connection
@@ -138,6 +138,7 @@ class Engine:
         self._has_policies = any(part is not None for part in (self._amend, tracing, self._statistics))
         """Whether plug-ins must see each sent message."""
         self.large = LargeTransfers(loop, store.large_bodies) if isinstance(store, KeepsLargeBodies) else None
+        """The bodies that its store keeps in pieces; None if the store does not support it."""
         """The bodies that the store keeps in pieces; None if the store does not support it."""
         self._prepared = PreparedTransactions(loop, store, self._target_of_prepared)
         self._occupancy = self._make_occupancy()
@@ -252,6 +253,14 @@ class Engine:
     # Sending
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
+        """Route a message to its ``destination``, which may be a composite.
+
+        Completes when the message is durable, if it is persistent, and there is room for more; the future is
+        a :class:`~jdbcstore.broker.loop.Promise` unless it completes immediately. For producer flow control,
+        a connector stops reading from a connection with too many pending sends.
+
+        :raises StoreError: through the future; nothing was sent
+        """
         if self._amend is not None:
             message = self._amend(message)
         if self._tracing is None and connection_id not in self._gates.closed:
@@ -260,6 +269,11 @@ class Engine:
         return send(message) if self._tracing is None else self._tracing.send(message, connection_id, send)
 
     def lane_to(self, message: Message, connection_id: str) -> Accept | None:
+        """Return a function that takes a message which only needs storing; None if the message needs
+        :meth:`send`.
+
+        The next message may be a different case.
+        """
         destination = message.destination if message.persistent and message.reply_to is None else None
         if destination is None or self._has_policies or connection_id in self._gates.closed:
             return None
@@ -328,6 +342,7 @@ class Engine:
             target.arrive(routed, None, "")
 
     def last_producer_sequence(self, producer_id: ProducerId) -> Future[int | None]:
+        """Return the number of a producer's last stored message, for a producer that sends again."""
         return self.loop.run(partial(self.store.last_producer_sequence_id, producer_id))
 
     # Transactions
@@ -335,6 +350,10 @@ class Engine:
     def begin(
         self, connection_id: str, xid: XATransactionId | None = None, moving: Transaction | None = None
     ) -> BrokerTransaction:
+        """Begin a transaction of this connection, or a branch of a distributed transaction.
+
+        :raises TransactionError: the branch has an id that cannot be stored, or is already prepared
+        """
         route = partial(self._route, connection_id=connection_id)
         if self._amend is not None:
             route = partial(self._route_amended, connection_id=connection_id)
@@ -353,12 +372,21 @@ class Engine:
         return self._route(message if self._amend is None else self._amend(message), connection_id)
 
     def prepared(self) -> Future[list[XATransactionId]]:
+        """Return the ids of all prepared transactions, including those of earlier brokers on the store."""
         return self.loop.create_task(self._prepared.ids())
 
     def commit_prepared(self, xid: XATransactionId) -> Future[None]:
+        """Perform phase two; completes when it is durable.
+
+        :raises TransactionNotFound: through the future; it is not prepared
+        """
         return self.loop.create_task(self._prepared.commit(xid))
 
     def rollback_prepared(self, xid: XATransactionId) -> Future[None]:
+        """Drop the sends of a prepared transaction, and deliver its messages again.
+
+        :raises TransactionNotFound: through the future; it is not prepared
+        """
         return self.loop.create_task(self._prepared.rollback(xid))
 
     def _target_of_prepared(self, name: Destination) -> SendTarget:
@@ -370,21 +398,41 @@ class Engine:
     # Subscriptions and destinations
 
     def knows(self, destination: Destination) -> bool:
+        """Return whether a queue or topic of this name, without wildcards, exists."""
         return destination in self._by_name
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
+        """Start consuming.
+
+        :raises InvalidSelector: through the future
+        :raises StoreError: through the future; no subscription was created
+        """
         return self._consumers.subscribe(request, consumer)
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
+        """Delete a durable subscription, which must not have a consumer."""
         return self.loop.create_task(self.durables.unsubscribe(client_id, subscription_name))
 
     def delete_destination(self, destination: Destination) -> Future[None]:
+        """Delete a queue or topic and its messages; do nothing if it does not exist.
+
+        :raises InvalidDestination: through the future; it has consumers or durable subscriptions
+        :raises StoreError: through the future; a part could not be deleted, and stays
+        """
         return self.loop.create_task(self.deletion.delete_unused(destination))
 
     def create_temporary(self, destination: Destination, connection_id: str) -> None:
+        """Create a temporary destination before it is used.
+
+        :raises InvalidDestination: it is not this connection's, or the connection has too many
+        """
         self._temporary.own([destination], connection_id)
 
     def delete_temporary(self, destination: Destination, connection_id: str) -> None:
+        """Delete a temporary destination and its messages; do nothing if it does not exist.
+
+        :raises InvalidDestination: it is not this connection's, or it has consumers
+        """
         if owner_of(destination) != connection_id:
             raise InvalidDestination(
                 f"{destination} belongs to another connection; only that connection may delete it"
@@ -396,6 +444,7 @@ class Engine:
         self.destinations.end_temporary(destination)
 
     def disconnected(self, connection_id: str) -> None:
+        """Forget an ended connection with its subscriptions; its temporary destinations end."""
         self.directory.disconnected(connection_id)
         self._drop(connection_id)
         if connection_id in self._gates.closed:  # messages that wait at the gate may still arrive

@@ -14,7 +14,6 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from jdbcstore.broker.api import (
-    ClientDirectory,
     ConnectionInfo,
     DurableInfo,
     Known,
@@ -23,6 +22,7 @@ from jdbcstore.broker.api import (
     ProducerInfo,
     SubscriptionRequest,
 )
+from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.openwire.commands import Type, codec_version, write_body, write_command
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.errors import StoreError
@@ -91,7 +91,7 @@ class Advisories:
         self,
         *,
         output: ClientOutput,
-        directory: ClientDirectory,
+        directory: Directory,
         connection_id: str,
         version: int,
         broker_name: str,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from struct import Struct
 
-from jdbcstore.broker.api import ClientDirectory, ProducerInfo
+from jdbcstore.broker.api import ProducerInfo
+from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.openwire.commands import Command, Type, write_command
 from jdbcstore.errors import ProtocolError
 from jdbcstore.message.destination import Destination
@@ -20,7 +21,7 @@ _i32 = Struct(">i").pack
 class Producers:
     """The open producers of a client."""
 
-    def __init__(self, directory: ClientDirectory) -> None:
+    def __init__(self, directory: Directory) -> None:
         self.windows: dict[ProducerId, bytes] = {}
         """For each producer, a ProducerAck without the size at its end; empty if the producer does not wait
         for it."""

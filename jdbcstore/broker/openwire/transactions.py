@@ -7,7 +7,7 @@ from asyncio import Future
 from functools import partial
 from typing import TypeVar
 
-from jdbcstore.broker.api import Broker
+from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.openwire.consumers import Numbered, OpenWireConsumer
 from jdbcstore.broker.openwire.errors import BranchFailed, FromEarlierConnection
 from jdbcstore.broker.transport.transactions import ClientTransaction, ClientTransactions, completed
@@ -24,7 +24,7 @@ class OpenWireTransactions(ClientTransactions[TransactionId, OpenWireConsumer, N
         code
     """
 
-    def __init__(self, broker: Broker, connection_id: str) -> None:
+    def __init__(self, broker: Engine, connection_id: str) -> None:
         super().__init__(broker, connection_id)
         self._prepared: dict[TransactionId, ClientTransaction[OpenWireConsumer, Numbered]] = {}
         """Transactions prepared by this connection; its consumers keep the deliveries until the end."""

@@ -13,8 +13,8 @@ from typing import cast
 
 import jdbcstore
 from jdbcstore.abc import Progress, Store
-from jdbcstore.broker.api import Broker
 from jdbcstore.broker.condition import BrokerState, Conditions
+from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.process.protocols import answers_as_slave, make_connector
 from jdbcstore.broker.security import Principal, Security
 from jdbcstore.broker.transport.service import Service
@@ -150,7 +150,7 @@ class SlaveConnectors:
     the master."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        service = Service(cast("Broker", _NoBroker()), _RefuseAll())
+        service = Service(cast("Engine", _NoBroker()), _RefuseAll())
         self._connectors = [
             make_connector(service, connector) for connector in config.serving if answers_as_slave(connector)
         ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future
 
-from jdbcstore.broker.api import Broker
 from jdbcstore.broker.security import Principal
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.errors import NotAuthorized
@@ -32,7 +31,7 @@ class Access:
         self.named: dict[str, Destination] = {}
         """Some of these, by the client's names."""
         self._service = service
-        self._broker: Broker = service.broker
+        self._broker = service.broker
 
     @property
     def principal_name(self) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from jdbcstore.broker.api import Broker, Delivery, Subscription, SubscriptionRequest
+from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
+from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.loop import unheard
 from jdbcstore.broker.transport.replies import Receipt, Replies
 
@@ -82,7 +83,7 @@ _Consumer = TypeVar("_Consumer", bound=ClientConsumer)
 
 
 def subscribe(
-    broker: Broker,
+    broker: Engine,
     replies: Replies,
     consumer: _Consumer,
     then: Callable[[_Consumer, Receipt], None],

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from jdbcstore import __version__
-from jdbcstore.broker.api import Broker
+from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.notices import BoundedLog, Notices
 from jdbcstore.broker.security import Principal, Security
 from jdbcstore.broker.transport.replies import Inflow
@@ -52,7 +52,7 @@ class Service:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: Engine,
         security: Security,
         *,
         name: str = "localhost",
@@ -82,7 +82,7 @@ class Service:
         self._prefix = f"ID:{host}-{os.getpid()}-{self.clock.now_ms()}-{secrets.randbelow(10**9)}"
         self._numbers = itertools.count(1)
 
-    def serve(self, broker: Broker) -> None:
+    def serve(self, broker: Engine) -> None:
         """Pass new connections to another broker from now on."""
         self.broker = broker
 

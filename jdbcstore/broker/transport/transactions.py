@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
-from jdbcstore.broker.api import Broker, BrokerTransaction, Delivery
+from jdbcstore.broker.api import BrokerTransaction, Delivery
+from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.transport.consumers import ClientConsumer
 from jdbcstore.errors import ProtocolError
 from jdbcstore.message.ids import XATransactionId
@@ -41,7 +42,7 @@ class ClientTransaction(Generic[_Consumer, _Acked]):
 class ClientTransactions(Generic[_Name, _Consumer, _Acked]):
     """The open transactions of a client."""
 
-    def __init__(self, broker: Broker, connection_id: str) -> None:
+    def __init__(self, broker: Engine, connection_id: str) -> None:
         self._broker = broker
         self._connection_id = connection_id
         self._open: dict[_Name, ClientTransaction[_Consumer, _Acked]] = {}
