@@ -53,14 +53,14 @@ class VirtualDestinations:
         self._queues[queue] = None
         for rule in self._rules:
             if isinstance(rule, _VirtualTopic):
-                rule.forget_queues()
+                rule.queues_of.clear()
 
     def forget(self, queue: Destination) -> None:
         """Unregister a queue that does not exist any more."""
         if self._queues.pop(queue, self) is None:
             for rule in self._rules:
                 if isinstance(rule, _VirtualTopic):
-                    rule.forget_queues()
+                    rule.queues_of.clear()
 
     def route(self, message: Message, seen: frozenset[Destination] = frozenset()) -> Iterator[Message]:
         """Yield the copies of a message, each with its destination; the copy for its own is last, if any."""
@@ -100,7 +100,8 @@ class _VirtualTopic:
         self._all_queues = DestinationPattern(Destination.queue(f"{config.prefix}{config.name}"))
         self._queues = queues
         self._wanted_in = wanted_in if config.selector_aware else None
-        self._queues_of: dict[Destination, tuple[Destination, ...]] = {}
+        self.queues_of: dict[Destination, tuple[Destination, ...]] = {}
+        """The queues of each topic, cached until the set of queues changes."""
 
     def may_have(self, queue: Destination) -> bool:
         """Return whether a queue has the name of a consumer's queue of a virtual topic."""
@@ -109,18 +110,14 @@ class _VirtualTopic:
             return False
         return self._all_queues.matches(Destination(queue.kind, name))
 
-    def forget_queues(self) -> None:
-        """Forget the cached queues, because the set of queues changed."""
-        self._queues_of.clear()
-
     def targets(self, topic: Destination, message: Message) -> Iterable[Destination]:
-        queues = self._queues_of.get(topic)
+        queues = self.queues_of.get(topic)
         if queues is None:
-            if len(self._queues_of) >= _MOST:
-                self._queues_of.clear()
+            if len(self.queues_of) >= _MOST:
+                self.queues_of.clear()
             pattern = DestinationPattern(Destination.queue(f"{self._prefix}{topic.name}{self._postfix}"))
             queues = tuple(queue for queue in self._queues if pattern.overlaps(DestinationPattern(queue)))
-            self._queues_of[topic] = queues
+            self.queues_of[topic] = queues
         wanted_in = self._wanted_in
         return queues if wanted_in is None else [queue for queue in queues if wanted_in(queue, message)]
 

@@ -117,7 +117,7 @@ class Views:
         counters: dict[str, Any] = dict(values_of(total))
         memory, files = engine.resources.memory, engine.resources.files
         return BrokerView(
-            name=next((connector.broker_id for connector in master.connectors), ""),
+            name=next((connector.service.broker_id for connector in master.connectors), ""),
             addresses=tuple(map(_uri, master.connectors)),
             connections=sum(len(connector.clients) for connector in master.connectors),
             connections_total=sum(connector.accepted for connector in master.connectors),
@@ -156,7 +156,7 @@ class Views:
             if queue.stored_before is None:
                 await engine.destinations.count(queue)
         loads = ConsumerLoads(engine.destinations.subscriptions)
-        producers = Counter(name for client in clients_of(served) for name in client.sends_to)
+        producers = Counter(name for client in clients_of(served) for name in client.access.writable)
         now = self._clock.monotonic()
         views = []
         for number, name in enumerate(chosen, 1):
@@ -242,14 +242,14 @@ class Views:
             ConnectionView(
                 id=client.connection_id,
                 client_id=client.access.client_id,
-                user=client.principal_name,
+                user=client.access.principal_name,
                 peer=client.peer,
                 protocol=client.protocol,
                 age=client.age,
                 consumers=consumers[client.connection_id],
                 in_flight=in_flight[client.connection_id],
                 is_slow=client.output.paused,
-                sends_to=tuple(sorted(map(str, client.sends_to))),
+                sends_to=tuple(sorted(map(str, client.access.writable))),
                 connector=_uri(connector),
             )
             for connector in served.connectors

@@ -447,7 +447,7 @@ class OpenWireSession:
         def found(ids: list[XATransactionId]) -> None:
             self._write_result(Type.DATA_ARRAY_RESPONSE, receipt, data=ids)
 
-        self._replies.wait_for(self._transactions.prepared(), found, receipt)
+        self._replies.wait_for(self._broker.prepared(), found, receipt)
 
     def _end_work(self, name: TransactionId, receipt: Receipt) -> None:  # noqa: ARG002
         self._answer(receipt)

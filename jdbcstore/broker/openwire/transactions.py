@@ -91,10 +91,6 @@ class OpenWireTransactions(ClientTransactions[TransactionId, OpenWireConsumer, N
             _check_connection(transaction.failure)
         return completed()
 
-    def prepared(self) -> Future[list[XATransactionId]]:
-        """Return the ids of all prepared transactions of the broker."""
-        return self._broker.prepared()
-
     def _missing(self, name: TransactionId) -> TransactionError:
         error = TransactionNotFound(f"Transaction '{name}' has not been started; begin it first")
         return _failure(name, error)

@@ -412,7 +412,7 @@ class BrokerHost:
         if self._health_address is not None:
             addresses.append((_MANAGEMENT, _url("http", self._health_address)))
         if self._master is not None:
-            addresses += [(_NAME, connector.broker_id) for connector in self._master.connectors[:1]]
+            addresses += [(_NAME, connector.service.broker_id) for connector in self._master.connectors[:1]]
         try:
             await asyncio.to_thread(store.announce, addresses)
         except StoreError as error:

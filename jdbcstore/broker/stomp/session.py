@@ -349,7 +349,7 @@ class StompSession:
     def _subscription_named(self, headers: dict[str, str]) -> StompConsumer | None:
         subscription_id = headers.get("id")
         if subscription_id is not None:
-            return self._subscriptions.with_id(subscription_id)
+            return self._subscriptions.by_id.get(subscription_id)
         if self._version is not Version.V1_0:
             raise ProtocolError("UNSUBSCRIBE needs the header id with the id of the subscription; add it")
         destination = self._names.destination(required(headers, "destination", "UNSUBSCRIBE without an id"))

@@ -172,7 +172,7 @@ class StompConsumer(ClientConsumer):
         if self.mode is AckMode.AUTO:
             self._output.write(self._frames.encode(delivery, self._line))
             if not self._auto:
-                self._output.when_flushed(self._flushed)
+                self._output.after_flush.append(self._flushed)
             self._auto.append(delivery)
             return
         if self._version is Version.V1_2:
@@ -322,7 +322,8 @@ class StompSubscriptions:
         self._warned = False
         self._consumers: dict[str, StompConsumer] = {}
         """By their ``ack_prefix``."""
-        self._by_id: dict[str, StompConsumer] = {}
+        self.by_id: dict[str, StompConsumer] = {}
+        """The subscriptions that have an id."""
 
     def __iter__(self) -> Iterator[StompConsumer]:
         return iter(self._consumers.values())
@@ -353,20 +354,17 @@ class StompSubscriptions:
         """Add a consumer. As in ActiveMQ, an id may be used twice, and then names the later subscription."""
         self._consumers[consumer.ack_prefix] = consumer
         if consumer.subscription_id is not None:
-            self._by_id[consumer.subscription_id] = consumer
+            self.by_id[consumer.subscription_id] = consumer
 
     def remove(self, consumer: StompConsumer) -> None:
         self._consumers.pop(consumer.ack_prefix, None)
-        if consumer.subscription_id is not None and self._by_id.get(consumer.subscription_id) is consumer:
-            del self._by_id[consumer.subscription_id]
+        if consumer.subscription_id is not None and self.by_id.get(consumer.subscription_id) is consumer:
+            del self.by_id[consumer.subscription_id]
 
     def remove_all(self) -> list[StompConsumer]:
         removed = [*self._consumers.values()]
-        self._consumers, self._by_id = {}, {}
+        self._consumers, self.by_id = {}, {}
         return removed
-
-    def with_id(self, subscription_id: str) -> StompConsumer | None:
-        return self._by_id.get(subscription_id)
 
     def of(self, destination: Destination) -> StompConsumer | None:
         """Return the first consumer of a destination, because in version 1.0 a subscription may have no
@@ -394,7 +392,7 @@ class StompSubscriptions:
             key = ack = required(headers, "message-id", command)
             subscription_id = headers.get("subscription")
             if subscription_id is not None:
-                consumer = self._by_id.get(subscription_id)
+                consumer = self.by_id.get(subscription_id)
             elif version is Version.V1_1:
                 raise ProtocolError(f"{command} needs the header subscription; add it")
             else:

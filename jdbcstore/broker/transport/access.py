@@ -69,7 +69,7 @@ class Access:
         """Release the client id, and cancel a pending verification."""
         client_id, self.client_id = self.client_id, None
         if client_id is not None:
-            self._service.release_client_id(client_id)
+            self._service.client_ids.discard(client_id)
         if self.login is not None:
             self.login.cancel()
 

@@ -11,7 +11,7 @@ import logging
 import socket
 import time
 from asyncio import BaseTransport, Future, Transport
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeAlias, cast
@@ -26,7 +26,6 @@ from jdbcstore.broker.transport.replies import SMALL, Receipt, Replies, Reply
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import ConnectorConfig
 from jdbcstore.errors import NotAuthorized, ProtocolError, ReplySuppressed, StoreError
-from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
@@ -195,14 +194,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         )
 
     @property
-    def principal_name(self) -> str:
-        """The name of its user; empty before the login, and without one."""
-        return self.access.principal_name
-
-    @property
     def described(self) -> str:
         """The client, for people: its client id, user, address and connection."""
-        known = (("client", self.access.client_id), ("user", self.principal_name), ("", self.peer))
+        known = (("client", self.access.client_id), ("user", self.access.principal_name), ("", self.peer))
         named = [f"{label} {_visible(value)}".strip() for label, value in known if value]
         return ", ".join([*named, f"connection {self.connection_id}"])
 
@@ -210,11 +204,6 @@ class ClientConnection(asyncio.BufferedProtocol):
     def age(self) -> float:
         """Seconds since its creation."""
         return time.monotonic() - self._began
-
-    @property
-    def sends_to(self) -> Collection[Destination]:
-        """The destinations that it has sent to."""
-        return self.access.writable
 
     # Events of the transport.
 
@@ -406,11 +395,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         :raises NotAuthorized: the earlier connection belongs to another user, or the id has the form of this
             broker's ids
         """
-        self.service.supersede(connection_id, self, principal)
+        self.service.supersede(connection_id, principal, self._superseded)
         self.connection_id = connection_id
         self._released = False
 
-    def superseded(self) -> None:
+    def _superseded(self) -> None:
         """Return everything to the broker, and close, because the client is back on another connection."""
         self._failed = True
         self.replies.end()
@@ -422,7 +411,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._released:
             return  # another connection owns its ids now
         self._released = True
-        self.service.forget(self.connection_id, self)
+        self.service.forget(self.connection_id, self._superseded)
         self.session.release()
         self.access.release()
         self.service.broker.disconnected(self.connection_id)

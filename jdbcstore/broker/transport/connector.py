@@ -45,7 +45,7 @@ class Connector:
     def __init__(
         self, service: Service, config: ConnectorConfig, protocol: ClientProtocol | ProtocolChoice
     ) -> None:
-        self._service = service
+        self.service = service
         self.config = config
         self._protocol = protocol
         self._address = config.address
@@ -65,11 +65,6 @@ class Connector:
     @property
     def connections(self) -> int:
         return len(self._connections)
-
-    @property
-    def broker_id(self) -> str:
-        """The prefix of its connection ids."""
-        return self._service.broker_id
 
     @property
     def clients(self) -> list[ClientConnection]:
@@ -127,8 +122,8 @@ class Connector:
 
     def make_connection(self) -> ClientConnection | _Detection:
         if isinstance(self._protocol, ProtocolChoice):
-            return _Detection(self._service, self, self._protocol)
-        return self._protocol.connect(self._service, self.config, self)
+            return _Detection(self.service, self, self._protocol)
+        return self._protocol.connect(self.service, self.config, self)
 
     def opened(self, connection: Member) -> None:
         if connection in self._connections:
@@ -136,7 +131,7 @@ class Connector:
         limit = self.config.maximum_connections
         if len(self._connections) >= limit:
             if not self._not_logged_in:
-                if self._service.notices.is_news("maximum_connections"):
+                if self.service.notices.is_news("maximum_connections"):
                     log.warning(
                         "rejected %s: there are %d connections, the maximum_connections of %s",
                         *(connection.peer, limit, self.config.uri),
@@ -162,7 +157,7 @@ class Connector:
 
     def detected(self, before: _Detection, protocol: ClientProtocol) -> ClientConnection:
         """Return the connection for a detected protocol, replacing the former."""
-        connection = protocol.connect(self._service, self.config, self)
+        connection = protocol.connect(self.service, self.config, self)
         self.replaced(before, connection)
         return connection
 
@@ -190,7 +185,7 @@ class _Detection(asyncio.BufferedProtocol):
 
     def __init__(self, service: Service, connector: Connector, choice: ProtocolChoice) -> None:
         self.peer = "?"
-        self._service = service
+        self.service = service
         self._connector = connector
         self._choice = choice
         self._read: list[bytes] = []
@@ -207,10 +202,10 @@ class _Detection(asyncio.BufferedProtocol):
         self._connector.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        return self._service.read_buffer
+        return self.service.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._read.append(bytes(self._service.read_buffer[:nbytes]))
+        self._read.append(bytes(self.service.read_buffer[:nbytes]))
         protocol = self._choice.detect(b"".join(self._read))
         if protocol is None or self._transport.is_closing():
             return

@@ -59,7 +59,8 @@ class ClientOutput:
         """Bytes of all waiting frames, including frames behind a stream."""
         self._flushing = False
         """Whether a flush is scheduled."""
-        self._after_flush: list[Callable[[], None]] = []
+        self.after_flush: list[Callable[[], None]] = []
+        """Functions to call once, after the next flush of the current output."""
         self.is_streaming = False
         """Whether a frame is being written part by part."""
         self._streaming: Task[None] | None = None
@@ -179,17 +180,13 @@ class ClientOutput:
             packing = self._packing
             self._transport.write(b"".join(frames) if packing is None else packing.whole(frames))
 
-    def when_flushed(self, callback: Callable[[], None]) -> None:
-        """Call back once, after the next flush of the current output."""
-        self._after_flush.append(callback)
-
     def flush(self) -> None:
         """Pass the output to the transport, unless a frame is being written part by part."""
         if self._streaming is not None:
             return
         self._pass()
-        if self._after_flush:
-            callbacks, self._after_flush = self._after_flush, []
+        if self.after_flush:
+            callbacks, self.after_flush = self.after_flush, []
             for callback in callbacks:
                 callback()
 

@@ -8,7 +8,6 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from typing import Protocol
 
 from jdbcstore import __version__
 from jdbcstore.broker.engine import Engine
@@ -23,18 +22,6 @@ log = logging.getLogger(__name__)
 
 _LONGEST_HOST = 64
 _READ_BUFFER = 128 * 1024
-
-
-class Named(Protocol):
-    """A connection with a client-chosen id."""
-
-    connection_id: str
-
-    @property
-    def principal_name(self) -> str: ...
-
-    def superseded(self) -> None:
-        """Return everything to the broker and close, because the client is back on another connection."""
 
 
 def reply_with(error: StoreError) -> None:
@@ -75,62 +62,57 @@ class Service:
         self.logins = BoundedLog("logins and closed connections", 1000)
         self.subscribing = BoundedLog("subscriptions", 1000)
         self.inflow = Inflow(self.notices)
-        self._client_ids: set[str] = set()
-        self._named: dict[str, Named] = {}
-        """Connections with client-chosen ids."""
+        self.client_ids: set[str] = set()
+        """The client ids in use."""
+        self._named: dict[str, tuple[str, Callable[[], None]]] = {}
+        """The user of each connection with a client-chosen id, and the function that ends the connection."""
         host = (socket.gethostname().replace(":", "-") or "localhost")[:_LONGEST_HOST]
-        self._prefix = f"ID:{host}-{os.getpid()}-{self.clock.now_ms()}-{secrets.randbelow(10**9)}"
+        self.broker_id = f"ID:{host}-{os.getpid()}-{self.clock.now_ms()}-{secrets.randbelow(10**9)}"
+        """The prefix of its connection ids; unique among all processes."""
         self._numbers = itertools.count(1)
 
     def serve(self, broker: Engine) -> None:
         """Pass new connections to another broker from now on."""
         self.broker = broker
 
-    @property
-    def broker_id(self) -> str:
-        """The prefix of its connection ids; unique among all processes."""
-        return self._prefix
-
     def next_connection_id(self) -> str:
         """Return a connection id in ActiveMQ's form; unique among all processes."""
-        return f"{self._prefix}:{next(self._numbers)}"
+        return f"{self.broker_id}:{next(self._numbers)}"
 
     def acquire_client_id(self, client_id: str) -> None:
         """Reserve a client id for one connection.
 
         :raises ClientIdInUse: another connection has it
         """
-        if client_id in self._client_ids:
+        if client_id in self.client_ids:
             raise ClientIdInUse(f"a client {client_id!r} is already connected; choose another client-id")
-        self._client_ids.add(client_id)
+        self.client_ids.add(client_id)
 
-    def release_client_id(self, client_id: str) -> None:
-        self._client_ids.discard(client_id)
-
-    def supersede(self, connection_id: str, connection: Named, principal: Principal) -> None:
+    def supersede(self, connection_id: str, principal: Principal, end: Callable[[], None]) -> None:
         """Give a connection a client-chosen id; an earlier connection with this id ends.
 
         Clients that reconnect keep their id, and may be back before the end of the old connection is noticed.
 
+        :param end: returns everything of this connection to the broker and closes it, once it is superseded
         :raises NotAuthorized: the earlier connection belongs to another user, or the id has the form of this
             broker's ids
         """
         # The names of a STOMP client's temporary destinations contain the prefix.
-        if connection_id.startswith(self._prefix):
+        if connection_id.startswith(self.broker_id):
             raise NotAuthorized(
                 f"the id {connection_id[:80]!r} is reserved for the broker; choose another one"
             )
         former = self._named.get(connection_id)
         if former is not None:
-            if former.principal_name != principal.name:
+            user, end_former = former
+            if user != principal.name:
                 raise NotAuthorized(f"another user's connection has the id {connection_id[:80]!r}")
-            former.superseded()
-        connection.connection_id = connection_id
-        self._named[connection_id] = connection
+            end_former()
+        self._named[connection_id] = principal.name, end
 
-    def forget(self, connection_id: str, connection: Named) -> None:
-        """Forget an ended connection."""
-        if self._named.get(connection_id) is connection:
+    def forget(self, connection_id: str, end: Callable[[], None]) -> None:
+        """Forget an ended connection, which :meth:`supersede` got with the same function."""
+        if self._named.get(connection_id, ("", None))[1] == end:
             del self._named[connection_id]
 
 

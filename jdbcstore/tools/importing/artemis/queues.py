@@ -44,10 +44,6 @@ class Target(NamedTuple):
         """The name of the subscription among those of its topic."""
         return f"{self.client_id}:{self.name}"
 
-    @property
-    def is_subscription(self) -> bool:
-        return self.destination.is_topic
-
 
 class NoCounterpart(Exception):
     """A queue cannot be a destination here; the text says why."""

@@ -214,7 +214,7 @@ class ArtemisSource(ReplayedRows):
         self._targets[queue.id] = target
         if target.note:
             self.findings.note(f"the queue {queue.name} of {queue.address}: {target.note}")
-        if target.is_subscription:
+        if target.destination.is_topic:
             self._subscribe_to(target.destination, target)
 
     def _subscribe_to(self, topic: Destination, target: Target) -> None:
@@ -241,7 +241,7 @@ class ArtemisSource(ReplayedRows):
             target = self._targets.get(reference.queue)
             if target is None:
                 self._put_aside(reference)
-            elif target.is_subscription:
+            elif target.destination.is_topic:
                 self._want(topics, left, reference, target)
             else:
                 self._add(target.destination, name, left.size, reference)
