@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.control import Notifier
+from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.database.adapters.sql import (
     UNGUARDED,
     Batch,
@@ -21,7 +22,6 @@ from jdbcstore.database.adapters.sql import (
     Key,
     Row,
     RowGuard,
-    Sent,
     Sql,
 )
 from jdbcstore.database.statements.builder import Statement
@@ -247,7 +247,7 @@ class Connection:
             self._raise_doubt(error)
             raise
 
-    def start_write(self, batch: Batch, block: RowGuard | None = None) -> Sent | None:
+    def start_write(self, batch: Batch, block: RowGuard | None = None) -> SentWrite | None:
         """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
         removes = batch.removes
         if batch.size > _LONG or self._statements.writes_singly or (removes and self._recorder is not None):
@@ -257,7 +257,7 @@ class Connection:
         guards = self._guards(block, self._epoch, long=False)
         return self._writing.start_write(self.cursor, self._statements.write, batch, guards)
 
-    def finish(self, sent: Sent) -> None:
+    def finish(self, sent: SentWrite) -> None:
         """Wait for the answer to what :meth:`start_write` has begun; raises as :meth:`write`."""
         try:
             sent.finish()

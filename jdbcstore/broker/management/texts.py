@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from math import isnan
-from typing import Protocol
+
+from jdbcstore.broker.management.views import DestinationView
 
 NONE = "\u2013"
 """A dash, for unknown values."""
@@ -12,16 +13,6 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _DURATIONS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
 _STEADY = 0.05
 """Messages per second below which a queue neither grows nor shrinks."""
-
-
-class Growing(Protocol):
-    """A queue with its size and growth."""
-
-    @property
-    def size(self) -> int | None: ...
-
-    @property
-    def growth_per_second(self) -> float | None: ...
 
 
 def number(value: float | None) -> str:
@@ -79,7 +70,7 @@ def share(value: float | None) -> str:
     return NONE if value is None else f"{100 * value:.0f} %"
 
 
-def trend(view: Growing) -> str:
+def trend(view: DestinationView) -> str:
     """Format the growth of a queue, or the time in which it will be empty."""
     growth = view.growth_per_second
     if growth is None:

@@ -41,6 +41,7 @@ from jdbcstore.database.adapters.mysql_sending import (
     packet_of,
     prepare_if_due,
 )
+from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.database.adapters.sql import (
     MSG,
     UNGUARDED,
@@ -48,7 +49,6 @@ from jdbcstore.database.adapters.sql import (
     Guards,
     Key,
     Row,
-    Sent,
     Sql,
     WriteStatements,
     count_columns,
@@ -185,7 +185,7 @@ class MysqlWriting(Writing):
 
     def start_write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
-    ) -> Sent | None:
+    ) -> SentWrite | None:
         statement = self._statement(statements, batch, guards)
         return None if statement is None else self._send(cursor, statement, statements, batch, guards)
 
@@ -196,7 +196,7 @@ class MysqlWriting(Writing):
         statements: WriteStatements,
         batch: Batch,
         guards: Guards,
-    ) -> Sent | None:
+    ) -> SentWrite | None:
         packet = packet_of(cursor, *statement)
         if packet is None:
             return None

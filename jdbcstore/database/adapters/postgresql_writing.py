@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from jdbcstore.database.adapters import libpq
 from jdbcstore.database.adapters._arrays_cy import arrays, scalars
+from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.database.adapters.sql import (
     MSG,
     UNGUARDED,
@@ -22,7 +23,6 @@ from jdbcstore.database.adapters.sql import (
     Guards,
     Key,
     Row,
-    Sent,
     Sql,
     WriteStatements,
 )
@@ -56,7 +56,7 @@ class PostgresqlWriting(Writing):
 
     def start_write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
-    ) -> Sent | None:
+    ) -> SentWrite | None:
         size = batch.size + _OVERHEAD * (len(batch.adds) + len(batch.removes))
         if not size or size > _MAX_SENT or guards.last or batch.updates or batch.others:
             return None

@@ -15,10 +15,7 @@ _IDLE = 5.0
 
 
 class SentWrite(ABC):
-    """A statement that was sent, and whose answer is awaited; for any thread, one at a time.
-
-    :class:`jdbcstore.database.adapters.sql.Sent` describes its methods.
-    """
+    """A batch that was sent, and whose answer is awaited, by an event loop or by one thread at a time."""
 
     _warnings: Sequence[object] = ()
     """The warnings because of which the answer does not say yet that all is done."""
@@ -42,16 +39,23 @@ class SentWrite(ABC):
         :param abort: ends the line, once there was no answer for ``timeout`` seconds
         """
         self.line = line
+        """The connection, of which each has its own."""
         self._conclude = conclude
         self._timeout = timeout
         self._least = least
         self._rows: int | None = None
         self._failure: Exception | None = None
-        self.is_flushed = self.has_failed = self.is_done = False
+        self.is_flushed = False
+        """Whether all is sent."""
+        self.has_failed = False
+        """Whether no answer will come."""
+        self.is_done = False
+        """Whether it is answered, and committed: :meth:`finish` does not raise."""
         if timeout is not None:
             WATCH.begin(line, timeout, abort)
         try:
             self.socket = begin()
+            """The descriptor on which the answer arrives."""
         except Exception as error:  # the state of the connection is unknown
             self._fail(error)
         else:
@@ -71,6 +75,7 @@ class SentWrite(ABC):
         """Read received bytes; return the number of rows, or None if the answer is not complete."""
 
     def flush(self) -> bool:
+        """Send more of the rest, without waiting; return whether all is sent."""
         if not self.is_flushed:
             try:
                 self.is_flushed = self._send()
@@ -79,6 +84,7 @@ class SentWrite(ABC):
         return self.is_flushed
 
     def is_answered(self) -> bool:
+        """Read received bytes, without waiting; return whether :meth:`finish` will not wait."""
         if self._rows is None and self._failure is None:
             try:
                 self._rows = rows = self._receive()
@@ -89,6 +95,7 @@ class SentWrite(ABC):
         return self._rows is not None or self._failure is not None
 
     def finish(self) -> None:
+        """Wait for the answer; raises as the adapter's ``write`` does."""
         try:
             if self._rows is None:
                 self._await()

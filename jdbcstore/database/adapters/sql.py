@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import count, groupby
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from jdbcstore.config.statements import Template
 from jdbcstore.errors import LockLost, StoreError
@@ -125,30 +125,6 @@ class Guards(NamedTuple):
 
 
 UNGUARDED = Guards()
-
-
-class Sent(Protocol):
-    """A batch that was sent, and whose answer is awaited: by an event loop, or by a thread."""
-
-    line: object
-    """The connection, of which each has its own."""
-    socket: int
-    """The descriptor on which the answer arrives."""
-    is_flushed: bool
-    """Whether all is sent."""
-    has_failed: bool
-    """Whether no answer will come."""
-    is_done: bool
-    """Whether it is answered, and committed: :meth:`finish` does not raise."""
-
-    def flush(self) -> bool:
-        """Send more of the rest, without waiting; return whether all is sent."""
-
-    def is_answered(self) -> bool:
-        """Read received bytes, without waiting; return whether :meth:`finish` will not wait."""
-
-    def finish(self) -> None:
-        """Wait for the answer; raises as the adapter's ``write`` does."""
 
 
 class EpochGuard(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.database.adapters.sql import (
     UNGUARDED,
     Batch,
@@ -12,7 +13,6 @@ from jdbcstore.database.adapters.sql import (
     Key,
     Row,
     RowGuard,
-    Sent,
     Sql,
     WriteStatements,
     by_container,
@@ -74,7 +74,7 @@ class Writing:
         statements: WriteStatements,  # noqa: ARG002
         batch: Batch,  # noqa: ARG002
         guards: Guards = UNGUARDED,  # noqa: ARG002
-    ) -> Sent | None:
+    ) -> SentWrite | None:
         """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
         return None
 

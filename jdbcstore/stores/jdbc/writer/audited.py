@@ -8,7 +8,7 @@ from itertools import compress
 from typing import Any, TypeVar
 
 from jdbcstore.abc import MessageReference
-from jdbcstore.database.adapters.sql import Sent
+from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.jdbc.writer.committer import Committer, is_undone
@@ -46,7 +46,7 @@ class AuditedCommitter(Committer):
     def sends(self) -> bool:
         return False  # duplicates are looked for first
 
-    def write(self, units: list[WriteUnit], sent: Sent | None = None) -> list[list[MessageReference]]:  # noqa: ARG002
+    def write(self, units: list[WriteUnit], sent: SentWrite | None = None) -> list[list[MessageReference]]:  # noqa: ARG002
         self._find_doubtful()
         names: set[Name] = set()
         fresh = [self._fresh(unit.adds, names) for unit in units]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jdbcstore.abc import MessageReference, Outcome
-from jdbcstore.database.adapters.sql import Sent
+from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.database.connection import StatisticsRefresher
 from jdbcstore.errors import LockLost, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.stores.jdbc.writer.committer import Committer
@@ -74,7 +74,7 @@ class Commits:
         self._statistics.count(added, removed)
         return unit.result(references)
 
-    def write(self, units: list[WriteUnit], sent: Sent | None = None) -> None:
+    def write(self, units: list[WriteUnit], sent: SentWrite | None = None) -> None:
         """Commit the units, and complete each. Where one cannot be written, the others still are.
 
         ``sent``: they were sent to the database already.

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.database.adapters.base import Failure
-from jdbcstore.database.adapters.sql import UNGUARDED, Batch, EpochGuard, Guards, Key, Row, Sent
+from jdbcstore.database.adapters.sending import SentWrite
+from jdbcstore.database.adapters.sql import UNGUARDED, Batch, EpochGuard, Guards, Key, Row
 from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
@@ -93,7 +94,7 @@ class Committer:
         """Whether :meth:`send` can do anything."""
         return self.session.adapter.writing.starts_writes
 
-    def send(self, units: list[WriteUnit]) -> Sent | None:
+    def send(self, units: list[WriteUnit]) -> SentWrite | None:
         """Begin to commit the units without waiting for anything; :meth:`write` has to finish it.
 
         None if they cannot be written so, and nothing was sent.
@@ -117,7 +118,7 @@ class Committer:
         batch = Batch(numbered_rows(messages, sequence.last + 1), [], keys, [])
         return connection.start_write(batch, sequence.block if messages else None)
 
-    def write(self, units: list[WriteUnit], sent: Sent | None = None) -> list[list[MessageReference]]:
+    def write(self, units: list[WriteUnit], sent: SentWrite | None = None) -> list[list[MessageReference]]:
         """Commit the units together, and return the references of the messages of each.
 
         :param sent: what :meth:`send` returned for these units
@@ -154,7 +155,7 @@ class Committer:
             sequence.last += len(unit.adds)
         return results
 
-    def finish(self, sent: Sent) -> None:
+    def finish(self, sent: SentWrite) -> None:
         """Wait for the answer; raises as a connection's ``write`` does."""
         connection = self._connection or self.connection()
         connection.finish(sent)
@@ -281,7 +282,7 @@ class Committer:
 class _Attempts:
     """The attempts at one batch, call or read."""
 
-    def __init__(self, committer: Committer, sent: Sent | None = None) -> None:
+    def __init__(self, committer: Committer, sent: SentWrite | None = None) -> None:
         self._committer = committer
         self._begun = sent
         """The first attempt, if it was sent already."""

@@ -11,7 +11,7 @@ from asyncio import AbstractEventLoop, TimerHandle
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol
 
-from jdbcstore.database.adapters.sql import Sent
+from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.jdbc.writer.queue import WriteQueue
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
@@ -28,7 +28,7 @@ class Begun(NamedTuple):
     """A batch that the loop has taken from the queue; without ``sent`` nothing was sent of it."""
 
     units: list[WriteUnit]
-    sent: Sent | None
+    sent: SentWrite | None
 
 
 class DrivenWriter(Protocol):
@@ -41,7 +41,7 @@ class DrivenWriter(Protocol):
     begun: Begun | None
     """The batch that was taken last, until it is finished."""
 
-    def send(self, units: list[WriteUnit]) -> Sent | None:
+    def send(self, units: list[WriteUnit]) -> SentWrite | None:
         """Begin to write them without waiting for anything; None if that is not possible."""
 
     def take_at_once(self, unit: WriteUnit) -> bool:
@@ -195,7 +195,7 @@ class LoopDriver:
             self._flush(sent)
         return not sent.has_failed
 
-    def _watch(self, sent: Sent) -> bool:
+    def _watch(self, sent: SentWrite) -> bool:
         """Await what its line answers; False if no descriptor is left."""
         self.stop()
         try:
@@ -232,7 +232,7 @@ class LoopDriver:
         self._alone, self._expected = 2**self._vain, 0
         self.go_on()
 
-    def _flush(self, sent: Sent) -> None:
+    def _flush(self, sent: SentWrite) -> None:
         done = sent.flush()
         if done is self._is_sending and self._watched is not None:
             self._is_sending = not done

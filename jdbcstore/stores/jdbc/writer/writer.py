@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, cast
 
-from jdbcstore.database.adapters.sql import EpochGuard, Sent
+from jdbcstore.database.adapters.sending import SentWrite
+from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection, Recorder, StatisticsRefresher
 from jdbcstore.database.session import DatabaseSession, is_owned
 from jdbcstore.errors import (
@@ -411,7 +412,7 @@ class Writer:
         if not goes_on:
             self._leave(driver)
 
-    def send(self, units: list[WriteUnit]) -> Sent | None:
+    def send(self, units: list[WriteUnit]) -> SentWrite | None:
         """See :meth:`Committer.send`."""
         return self._committer.send(units)
 
