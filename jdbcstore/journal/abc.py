@@ -139,29 +139,29 @@ class Contents(Numbered, Protocol):
 class RecordLog(ABC):
     """A log whose records a backing store takes. The log of another process is only read."""
 
-    _log: Numbered
+    log: Numbered
 
     @property
     def journal(self) -> int:
         """The number that identifies this journal: positive, 63 bits, chosen at random when it was
         created."""
-        return self._log.journal
+        return self.log.journal
 
     @property
     def first_number(self) -> int:
         """The number of the first record still in the files; after the last one if there is none."""
-        return self._log.first_number
+        return self.log.first_number
 
     @property
     def last_number(self) -> int:
         """The number of the last record written, durable as the sync strategy says; 0 if there was never
         one."""
-        return self._log.last_number
+        return self.log.last_number
 
     @property
     def last_sequence(self) -> int:
         """The last of the store's sequences that was given out."""
-        return self._log.last_sequence
+        return self.log.last_sequence
 
     @abstractmethod
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
@@ -266,7 +266,10 @@ class Log(Numbered, Protocol):
         ...
 
     def is_at_risk(self, applied: int) -> bool:
-        """Return whether it may have lost acknowledged records; those up to ``applied`` are elsewhere."""
+        """Return whether it may have lost acknowledged records, so that the backing store should have them soon.
+
+        Those up to ``applied`` are there already.
+        """
         ...
 
     def sync(self) -> None:
@@ -277,7 +280,7 @@ class Log(Numbered, Protocol):
         ...
 
     def spans(self) -> list[Span]:
-        """Return the segments that are not released, oldest first."""
+        """Return the segments that are not released, oldest first; the last is being written."""
         ...
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:

@@ -23,7 +23,7 @@ from jdbcstore.errors import (
     StoreClosed,
     StoreError,
 )
-from jdbcstore.journal.abc import Aside, Contents, Log, LogMoved, RecordLog, Span
+from jdbcstore.journal.abc import Aside, Contents, Log, LogMoved, RecordLog
 from jdbcstore.journal.layout import LARGEST, JournalEntry, Record, WrittenEntry
 from jdbcstore.journal.logs import claim
 from jdbcstore.util.clock import Clock, SystemClock
@@ -92,13 +92,13 @@ class Journal(RecordLog):
         self.timings = Timings()
         """The writes to the journal, and their records."""
         self._queue = _Queue(config.journal_max_write_batch_size, config.journal_buffer_timeout, self.check)
-        self._log: Log = claim(config, files or OS_FILES, clock or SystemClock())
+        self.log: Log = claim(config, files or OS_FILES, clock or SystemClock())
         try:
-            self.recovered = self._log.recover()
+            self.recovered = self.log.recover()
             store, first = (self.recovered.store, 1) if accept is None else accept(self.recovered)
             self._open(first, store)
         except BaseException:
-            self._log.close()
+            self.log.close()
             raise
         self._thread = threading.Thread(target=self._run, name="jdbcstore-journal", daemon=True)
         self._ended = threading.Event()
@@ -119,15 +119,10 @@ class Journal(RecordLog):
                 torn.segment,
                 torn.offset,
             )
-        self._log.open(first_sequence=first_sequence, store=store)
-
-    @property
-    def writer(self) -> int:
-        """The random number by which a stream names this process; 0 of files."""
-        return self._log.writer
+        self.log.open(first_sequence=first_sequence, store=store)
 
     def skip(self, last_sequence: int) -> None:
-        self._log.skip(last_sequence)
+        self.log.skip(last_sequence)
 
     def append(self, entry: JournalEntry, *, waits: bool = False) -> None:
         """Queue an entry to be written. Blocks only while the queue is full.
@@ -173,50 +168,33 @@ class Journal(RecordLog):
         :raises StoreUnavailable: it cannot be written now
         """
         self.check()
-        self._log.reach()
+        self.log.reach()
 
     def health(self) -> StreamHealth | None:
         """Return the state of the stream now; None if it is in files. It waits some seconds for the servers.
 
         :raises StoreClosed: the journal is closed
         """
-        health = self._log.health()
+        health = self.log.health()
         if health is None or self._error is None:
             return health
         return replace(health, problem=str(self._failure()))
 
-    def is_at_risk(self, applied: int) -> bool:
-        """Return whether the log may have lost records that were acknowledged, so that the backing store
-        should have them soon; ``applied`` is its last record."""
-        return self._log.is_at_risk(applied)
-
     def sync(self) -> None:
         try:
-            self._log.sync()
+            self.log.sync()
         except StoreError as error:
             self._fail(error)
             raise
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
-        return self._log.records(after, applied=applied)
-
-    def segments(self) -> list[Span]:
-        """Return the segments that are not released, oldest first; the last is being written."""
-        return self._log.spans()
-
-    def read(self, segment: int, offset: int, size: int) -> bytes:
-        """Return bytes of a segment's file, unverified; fewer at its end.
-
-        :raises CorruptJournal: the file does not exist
-        :raises StoreUnavailable: the file cannot be read now
-        """
-        return self._log.read(segment, offset, size)
+        return self.log.records(after, applied=applied)
 
     def aside(self, folder: str) -> Aside:
-        return self._log.aside(folder)
+        return self.log.aside(folder)
 
     def release(self, up_to: int) -> None:
-        self._log.release(up_to)
+        self.log.release(up_to)
 
     def close(self, timeout: float | None = None) -> None:
         """Write everything that is queued, and mark the end as a clean shutdown.
@@ -243,11 +221,11 @@ class Journal(RecordLog):
             while taken := self._queue.take():
                 self._write(taken)
             self._ended.set()
-            self._log.end(clean=self._error is None)
+            self.log.end(clean=self._error is None)
         except BaseException as error:
             log.exception("the journal's thread stopped on an unexpected error; the journal is closed")
             self._stop(error)
-            self._log.end(clean=False)
+            self.log.end(clean=False)
         finally:
             self._ended.set()
 
@@ -270,13 +248,13 @@ class Journal(RecordLog):
             rest = entries[position:] if position else entries
             try:
                 self.check()
-                batch = self._log.frame(rest)
+                batch = self.log.frame(rest)
             except StoreError as error:
                 self._complete_failed(rest, error)
                 return
             began = time.perf_counter()
             try:
-                self._log.write(batch)
+                self.log.write(batch)
             except LogMoved:
                 continue
             except StoreError as error:

@@ -77,7 +77,7 @@ class Node(StreamBroker):
     def _epoch_of(self, store: Led, fence: Fence) -> int:  # noqa: ARG002
         world = self.world
         assert isinstance(world, Replicated)
-        return world.stream.writers.index(store._journal.writer) + 1  # type: ignore[union-attr]
+        return world.stream.writers.index(store._journal.log.writer) + 1  # type: ignore[union-attr]
 
     @property
     def applied(self) -> int:

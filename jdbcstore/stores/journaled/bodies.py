@@ -35,7 +35,7 @@ class Bodies:
         try:
             if place.journal != journal.journal:
                 raise ValueError(f"the open journal is number {journal.journal}")
-            return place.complete(journal.read(place.segment, place.offset, place.length), sequence)
+            return place.complete(journal.log.read(place.segment, place.offset, place.length), sequence)
         except (CorruptJournal, ValueError) as error:
             raise CorruptMessage(
                 f"it is in segment {place.segment} of the journal number {place.journal} at {place.offset}:"
@@ -70,7 +70,7 @@ class Bodies:
         if everything or not self.are_used or not mark.referred:
             yield mark.written, mark.applied
             return
-        spans = self._writer.journal.segments()
+        spans = self._writer.journal.log.spans()
         for index, span in enumerate(spans[: -self._files]):
             if span.last_number > mark.applied:
                 return
@@ -79,7 +79,7 @@ class Bodies:
 
     def _without(self, unsaved: int, mark: JournalMark) -> Iterator[int]:
         """Last records of files that hold nothing that ends with the process."""
-        spans = self._writer.journal.segments()
+        spans = self._writer.journal.log.spans()
         for index, span in enumerate(spans[:-1]):
             later = [other.first_sequence for other in spans[index + 1 :] if other.first_sequence]
             if span.last_number > mark.applied or not later or min(later) > unsaved:
@@ -117,7 +117,7 @@ class Bodies:
 
     def check(self, mark: JournalMark) -> None:
         """Raise :class:`CorruptJournal` if a file to which the backing store refers is missing."""
-        oldest = self._writer.journal.segments()[0]
+        oldest = self._writer.journal.log.spans()[0]
         for sequence, container, reference in self.referring(mark, oldest.first_sequence - 1):
             try:
                 place = read_reference(reference, sequence, container)

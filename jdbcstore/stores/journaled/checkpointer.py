@@ -476,7 +476,7 @@ class Checkpointer:
             return True
         with self._overlay.lock:
             is_due, last = self._writer.is_due, self._overlay.last_number
-        if is_due or not self._writer.journal.is_at_risk(self.mark.applied):
+        if is_due or not self._writer.journal.log.is_at_risk(self.mark.applied):
             return is_due
         return last > self.mark.applied and self._clock.monotonic() >= self._last + _LOOK
 

@@ -142,7 +142,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
     def journal_state(self) -> JournalState:
         """Return the journal as it is now, as :class:`jdbcstore.abc.Checkpointed` says."""
         journal, overlay = self._journal, self._overlay
-        segments = len(journal.segments())
+        segments = len(journal.log.spans())
         with overlay.lock:
             return JournalState(
                 directory=self._place_of_journal,

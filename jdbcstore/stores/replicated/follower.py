@@ -59,17 +59,17 @@ class Behind(StoreUnavailable):
 class FollowedLog(RecordLog):
     """A stream that another process writes and releases, as it was found last."""
 
-    _log: StreamContents
+    log: StreamContents
 
     def __init__(self, server: StreamServer) -> None:
         self._server = server
 
     def find(self, contents: StreamContents) -> None:
         """Take the current content of the stream."""
-        self._log = contents
+        self.log = contents
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
-        return self._log.records(after, applied=applied)
+        return self.log.records(after, applied=applied)
 
     def aside(self, folder: str) -> StreamAside:
         return StreamAside(self._server, folder)

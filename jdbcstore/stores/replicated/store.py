@@ -136,7 +136,7 @@ class ReplicatedStore(JournaledJdbcStore):
     def _begun(self) -> None:
         # So that no prepare is written again before it: the first record tells whose the others are.
         self._checkpointer.checkpoint(is_replay=True)
-        facts = {"is_empty": self._was_empty, "writer": self._journal.writer}
+        facts = {"is_empty": self._was_empty, "writer": self._journal.log.writer}
         self._operate(lambda: RecordedOperation(BEGIN, facts))
 
     def _new_topic(self, backing: CheckpointedTopic) -> JournaledTopicMessageStore:
@@ -205,7 +205,7 @@ class ReplicatedStore(JournaledJdbcStore):
         return self._checkpointer.mark.applied, self._journal.last_number
 
     def _releasable(self, number: int) -> int:
-        return self._members.releasable(number, self._journal.segments())
+        return self._members.releasable(number, self._journal.log.spans())
 
     def streams(self) -> list[StreamHealth]:
         """As :meth:`JournaledStore.streams`, with the brokers that follow."""

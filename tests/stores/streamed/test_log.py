@@ -84,7 +84,7 @@ def test_what_was_appended_is_read_back_in_order(nats: NatsServer, name: str) ->
     ]
     assert [one.sequence for one in told.written[:5]] == [100, 100, 101, 103, 103]
     for one in told.written:
-        assert journal.read(one.segment, one.offset, one.entry.size) == b"".join(one.entry.chunks)
+        assert journal.log.read(one.segment, one.offset, one.entry.size) == b"".join(one.entry.chunks)
     assert [[record.number for record in journal.records(after)] for after in (0, 1, 57, 99, 100)] == [
         [*range(after + 1, 101)] for after in (0, 1, 57, 99, 100)
     ]
@@ -192,7 +192,7 @@ def test_a_batch_that_is_larger_than_the_server_takes_is_one_unit(name: str) -> 
         append(journal, told, b"a" * 10_000, b"b")
         assert bodies(journal) == [b"a" * 10_000, b"b"]
         one = told.written[0]
-        assert journal.read(one.segment, one.offset + 5_000, 10) == b"a" * 10
+        assert journal.log.read(one.segment, one.offset + 5_000, 10) == b"a" * 10
 
         async def drop_the_last(js: JetStreamContext) -> None:
             # As if the process had been killed after its first piece.
@@ -333,16 +333,16 @@ def test_what_is_released_is_purged_in_parts(nats: NatsServer, name: str) -> Non
     for index in range(20, 40):
         journal.append(Item(bytes([index]) * 1000), waits=True)
     told.wait(40)
-    before = journal.segments()
+    before = journal.log.spans()
     assert len(before) > 2
     journal.release(before[1].last_number)
-    assert journal.segments() == before[2:]
+    assert journal.log.spans() == before[2:]
     assert journal.first_number == before[1].last_number + 1
     assert next(journal.records(journal.first_number - 1)).number == journal.first_number
     with pytest.raises(CorruptJournal, match="purged"):
         list(journal.records(0))
     journal.release(journal.last_number)  # the current part stays: it says where to go on
-    assert len(journal.segments()) == 1
+    assert len(journal.log.spans()) == 1
     journal.close()
     journal = opened(config, Told())
     assert journal.last_number == 40
@@ -356,14 +356,14 @@ def test_what_an_earlier_process_has_left_is_released_in_parts(nats: NatsServer,
         append(journal, told, b"%d" % index * 300)
     journal.close()
     journal = opened(config, told)
-    spans = journal.segments()
+    spans = journal.log.spans()
     assert 4 < len(spans) <= 9
     assert spans[-1].last_number == 80
     journal.release(40)
     assert 20 < journal.first_number <= 41
     assert bodies(journal, 40) == [b"%d" % index * 300 for index in range(40, 80)]
     state = ask(nats.url, lambda js: js.stream_info(name)).state
-    assert state.first_seq == journal.segments()[0].segment
+    assert state.first_seq == journal.log.spans()[0].segment
     journal.close()
 
 
@@ -523,7 +523,7 @@ def test_a_server_that_stays_away_fails_the_write(name: str, monkeypatch: pytest
         journal = opened(config, told)
         append(journal, told, b"a")
         server.kill()
-        stream: Any = journal._log
+        stream: Any = journal.log
         wait_until(lambda: not stream._server.connection.is_connected, what="that it is noticed")
         monkeypatch.setattr(server_module, "PATIENCE", 0.3)
         append(journal, told, b"b")
@@ -652,7 +652,7 @@ def test_messages_of_a_stranger_are_left_out(
     assert "message 4 of the stream" in caplog.text
     assert "is not a journal's, and is left out" in caplog.text
     last = told.written[-1]
-    assert journal.read(last.segment, last.offset, 1) == b"b"
+    assert journal.log.read(last.segment, last.offset, 1) == b"b"
     assert bodies(journal) == [b"a", b"b"]
     publish(nats, name, b"while it is closed")
     journal.close()
@@ -724,7 +724,7 @@ def test_what_is_released_while_it_is_read_is_missed_only_if_it_is_needed(
     journal = opened(config, told)
     for index in range(60):
         append(journal, told, b"%d" % index)
-    server: Any = journal._log
+    server: Any = journal.log
 
     reading = journal.records(0, applied=50)
     assert next(reading).number == 1
@@ -757,7 +757,7 @@ def test_a_reader_that_brings_nothing_asks_what_there_is(
         return []
 
     monkeypatch.setattr(JetStreamContext.PullSubscription, "fetch", nothing)
-    stream: Any = journal._log
+    stream: Any = journal.log
     assert list(stream._server.messages(3, 9)) == []
     journal.close()
 
@@ -791,7 +791,7 @@ def test_messages_that_are_sent_again_are_left_out(
     journal = opened(streamed(nats.url, name), told)
     for number in range(60):
         append(journal, told, b"%d" % number)
-    log: Any = journal._log
+    log: Any = journal.log
     fetch, readers, calls = JetStreamContext.PullSubscription.fetch, list[Any](), itertools.count()
 
     async def again(self: Any, *arguments: Any) -> Any:
@@ -935,10 +935,10 @@ def test_a_stream_that_is_changed_while_it_is_used_is_noticed(
         assert sentence in str(found.problem)
         for seen in (found, looked_at(config)):
             assert [one.name for one in seen.diagnoses] == [UNSAFE]
-        wait_until(lambda: journal.is_at_risk(0), what="that the journal notices it by itself")
+        wait_until(lambda: journal.log.is_at_risk(0), what="that the journal notices it by itself")
         change(nats, name, max_age=0.0, discard=DiscardPolicy.NEW, max_msgs=-1, max_msg_size=-1)
         journal.reach()
-        wait_until(lambda: not journal.is_at_risk(0), what="that it is repaired")
+        wait_until(lambda: not journal.log.is_at_risk(0), what="that it is repaired")
     append(journal, told, b"b")
     assert bodies(journal) == [b"a", b"b"]
     journal.close()
@@ -973,7 +973,7 @@ def test_what_somebody_removes_from_a_stream_in_use_is_noticed(nats: NatsServer,
     journal = opened(config, told)
     for index in range(5):
         append(journal, told, b"%d" % index)
-    assert not journal.is_at_risk(0)
+    assert not journal.log.is_at_risk(0)
     if how == "purge":
         ask(nats.url, lambda js: js.purge_stream(name, seq=4))
     else:
@@ -982,8 +982,8 @@ def test_what_somebody_removes_from_a_stream_in_use_is_noticed(nats: NatsServer,
     assert found is not None
     assert "messages were removed that this broker had not released" in str(found.problem)
     assert found.is_unsafe
-    wait_until(lambda: journal.is_at_risk(4), what="that the journal notices it by itself")
-    wait_until(lambda: not journal.is_at_risk(5), what="that a database has the records")
+    wait_until(lambda: journal.log.is_at_risk(4), what="that the journal notices it by itself")
+    wait_until(lambda: not journal.log.is_at_risk(5), what="that a database has the records")
     after = journal.health()
     assert after is not None
     assert after.problem is None

@@ -236,7 +236,7 @@ def test_what_the_one_before_still_releases_is_not_replayed(
     def late(self: Checkpointer) -> None:
         find(self)
         stream: Any = self._writer.journal
-        stream._log._server.purge(before)
+        stream.log._server.purge(before)
 
     monkeypatch.setattr(Checkpointer, "find_refused", late)
     store = world.open()

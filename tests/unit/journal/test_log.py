@@ -154,15 +154,15 @@ def test_released_files_go_and_are_used_again(tmp_path: Path) -> None:
         journal.append(Item(b"%d" % index * 150), waits=True)
     told.wait(60)
     assert len(live_segments(tmp_path)) > 3
-    before = len(journal.segments())
+    before = len(journal.log.spans())
     journal.release(30)
-    assert 1 < len(journal.segments()) < before
+    assert 1 < len(journal.log.spans()) < before
     assert 20 < journal.first_number <= 31
     assert read(journal, 30) == told.bodies[30:]
     with pytest.raises(CorruptJournal, match="record 1 is missing"):
         read(journal)
     journal.release(60)
-    assert len(live_segments(tmp_path)) == len(journal.segments()) == 1
+    assert len(live_segments(tmp_path)) == len(journal.log.spans()) == 1
     for index in range(60):
         journal.append(Item(b"%d" % index * 150), waits=True)
     told.wait(120)
