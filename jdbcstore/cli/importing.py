@@ -18,7 +18,8 @@ from jdbcstore.tools import transfer
 from jdbcstore.tools.importing.keeping import KeptRecords
 from jdbcstore.tools.importing.kinds import open_source
 from jdbcstore.tools.importing.replay import Count
-from jdbcstore.tools.importing.source import Findings, Source
+from jdbcstore.tools.importing.rows import ReplayedRows
+from jdbcstore.tools.importing.source import Findings
 
 _SHOWN = 20
 """Most damages in human-readable output; --json has all."""
@@ -47,7 +48,7 @@ def import_(settings: Settings, source: str, dry_run: bool, keep: Path | None) -
         kept = None if keep is None else stack.enter_context(KeptRecords(keep))
         reading = stack.enter_context(progress("reading the logs"))
         opened = stack.enter_context(open_source(source, reading, Findings(kept=kept)))
-        counts, total = opened.counts(), opened.message_count()
+        counts, total = opened.replay.counts(), opened.replay.message_count()
         if dry_run:
             with progress("reading the messages", total) as done:
                 read = sum(_counted(page, done) for page in opened.messages())
@@ -58,7 +59,7 @@ def import_(settings: Settings, source: str, dry_run: bool, keep: Path | None) -
         if isinstance(configuration.locker, SharedFileLockerConfig):
             # ActiveMQ has its files and its lock in the directory of an activemq.xml.
             directory = configuration.locker.directory or settings.database().lock_directory
-            opened.release_lock(Path(directory or "", LOCK_FILE))
+            opened.shares.release(Path(directory or "", LOCK_FILE))
         with advising_on_master(), progress("importing and comparing", 2 * total) as done:
             copied = transfer.copy_rows(opened, configuration, done)
         return _finish(settings, opened, counts, copied.comparison.left.messages, copied)
@@ -71,7 +72,7 @@ def _counted(page: Sequence[object], done: Any) -> int:
 
 def _finish(
     settings: Settings,
-    source: Source,
+    source: ReplayedRows,
     counts: list[Count],
     messages: int,
     copied: transfer.Copied | None,
@@ -98,7 +99,7 @@ def _finish(
     return ExitCode.CORRUPT if findings.damages else ExitCode.DONE
 
 
-def _print(source: Source, counts: list[Count], messages: int, copied: transfer.Copied | None) -> None:
+def _print(source: ReplayedRows, counts: list[Count], messages: int, copied: transfer.Copied | None) -> None:
     columns = ("destination", "messages", "bytes", "prepared", "subscriptions")
     rows: list[tuple[str, ...]] = [
         (

@@ -266,7 +266,7 @@ class Log(Numbered, Protocol):
         ...
 
     def is_at_risk(self, applied: int) -> bool:
-        """Return whether it may have lost acknowledged records, so that the backing store should have them soon.
+        """Return whether it may have lost acknowledged records, which the backing store should have soon.
 
         Those up to ``applied`` are there already.
         """

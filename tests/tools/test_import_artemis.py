@@ -22,7 +22,8 @@ from jdbcstore.tools.importing.artemis.journal import JournalUnfinished
 from jdbcstore.tools.importing.artemis.source import ArtemisSource
 from jdbcstore.tools.importing.artemis.tables import ArtemisTables
 from jdbcstore.tools.importing.kinds import open_source
-from jdbcstore.tools.importing.source import NothingToImport, Source, SourceInUse
+from jdbcstore.tools.importing.rows import ReplayedRows
+from jdbcstore.tools.importing.source import NothingToImport, SourceInUse
 from jdbcstore.util.file_lock import FileLock
 from tests.support.databases import Database
 from tests.support.importing.artemis_recorded import Expected, comparable, unpack
@@ -47,7 +48,7 @@ class Recorded:
         self.folder = folder
         self.expected = Expected(unpack(kind, folder))
 
-    def open(self) -> Source:
+    def open(self) -> ReplayedRows:
         if self.kind == "tables":
             # Else it would get a log beside it, as every SQLite file that is opened here.
             file = self.folder / "artemis.db"
@@ -253,7 +254,7 @@ def test_what_is_nowhere(tmp_path: Path) -> None:
         open_source(f"artemis:{url}")
 
 
-def rows_of(source: Source) -> dict[tuple[str, str | None, int | None], bytes]:
+def rows_of(source: ReplayedRows) -> dict[tuple[str, str | None, int | None], bytes]:
     return {row.name[1:4]: row.msg for page in source.messages() for row in page}
 
 

@@ -239,7 +239,7 @@ def test_messages_of_temporary_destinations_are_left_out(
 
     with KeptRecords(tmp_path / "kept") as kept, opened(log, Findings(kept=kept)) as source:
         assert [row.container for page in source.messages() for row in page] == [Q]
-        assert [str(count.destination) for count in source.counts()] == [Q]
+        assert [str(count.destination) for count in source.replay.counts()] == [Q]
         assert REASON in source.findings.notes
         assert source.findings.damages == []
     [line] = (tmp_path / "kept" / "index.jsonl").read_text().splitlines()
@@ -343,7 +343,7 @@ def test_a_broker_cannot_start_on_a_store_that_is_imported(log: LogWriter) -> No
     with opened(log) as source:
         with pytest.raises(BlockingIOError):
             FileLock(log.folder / "lock")
-        source.release_lock(log.folder / "lock")
+        source.shares.release(log.folder / "lock")
         FileLock(log.folder / "lock").release()
     FileLock(log.folder / "lock").release()
 

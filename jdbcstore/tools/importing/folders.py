@@ -40,7 +40,7 @@ class FolderSource(ReplayedRows):
         findings: Findings | None = None,
     ) -> None:
         super().__init__(findings)
-        self.folder = folder
+        self.folder, self.place = folder, str(folder)
         self.stores: list[LoggedStore] = []
         self._files = BodyFiles()
         self._resources.callback(self._files.close)
@@ -49,11 +49,6 @@ class FolderSource(ReplayedRows):
         except BaseException:
             self._resources.close()
             raise
-
-    @property
-    def place(self) -> str:
-        """The folder."""
-        return str(self.folder)
 
     @classmethod
     def recognises(cls, folder: Path) -> bool:
@@ -84,7 +79,7 @@ class FolderSource(ReplayedRows):
                 f"{self.folder} has no {self.WHAT}, and neither have the folders below it; name the directory"
                 " of the broker's persistenceAdapter, or one above it"
             )
-        self._shares = self._resources.enter_context(SharedLocks(sorted(self.locks(paths))))
+        self.shares = self._resources.enter_context(SharedLocks(sorted(self.locks(paths))))
         replay = self.replay
         self.replay_all(paths, Reading(replay, self._files, self.findings, progress))
         for store in self.stores:
@@ -120,10 +115,6 @@ class FolderSource(ReplayedRows):
 
     def on_damage(self, place: BodyPlace, reason: str) -> None:
         self.findings.damage(self._files.paths[place.file], place.at, place.size, reason)
-
-    def release_lock(self, path: Path) -> None:
-        """Release the share of a lock file, if there is one, which the target locks now."""
-        self._shares.release(path)
 
     def facts(self) -> Mapping[str, int]:
         """Return the numbers of folders, files, commands and transactions in doubt."""

@@ -14,7 +14,8 @@ from jdbcstore.tools.importing.artemis.tables import open_tables
 from jdbcstore.tools.importing.folders import FolderSource
 from jdbcstore.tools.importing.kahadb.source import KahaDbSource
 from jdbcstore.tools.importing.leveldb.source import LevelDbSource
-from jdbcstore.tools.importing.source import Findings, NothingToImport, Source
+from jdbcstore.tools.importing.rows import ReplayedRows
+from jdbcstore.tools.importing.source import Findings, NothingToImport
 
 _URL = re.compile(r"[a-z][a-z0-9+]*:", re.IGNORECASE)
 Progress = Callable[[int], None]
@@ -25,13 +26,13 @@ class SourceKind(NamedTuple):
 
     scheme: str
     what: str
-    open: Callable[[str, Progress, Findings], Source]
+    open: Callable[[str, Progress, Findings], ReplayedRows]
     """Opens what follows the scheme, calls with the bytes that were read until then, and reports findings."""
     recognises: Callable[[Path], bool]
     """Whether a folder that is named without a scheme is of this kind."""
 
 
-def _open_artemis(place: str, progress: Progress, findings: Findings) -> Source:
+def _open_artemis(place: str, progress: Progress, findings: Findings) -> ReplayedRows:
     if _URL.match(place):
         return ArtemisSource(open_tables(place, progress), findings)
     return ArtemisSource(open_files(Path(place), progress), findings)
@@ -62,7 +63,9 @@ KINDS = (
 )
 
 
-def open_source(name: str, progress: Progress = lambda _: None, findings: Findings | None = None) -> Source:
+def open_source(
+    name: str, progress: Progress = lambda _: None, findings: Findings | None = None
+) -> ReplayedRows:
     """Open a source by its name: a scheme and a place, or a folder whose kind is found out.
 
     :param findings: receives the findings

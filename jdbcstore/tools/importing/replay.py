@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from jdbcstore.abc import SubscriptionInfo
 from jdbcstore.database.statements import replay as sql
@@ -83,21 +83,26 @@ class Count(NamedTuple):
     subscriptions: int
 
 
-def private_file(tables: Iterable[str]) -> sqlite3.Connection:
-    """Return a temporary database with tables, which is gone with the process, however that ends."""
-    database = sqlite3.connect("", isolation_level=None)
-    for statement in (*sql.SETTINGS, *tables):
-        database.execute(statement)
-    database.execute("BEGIN")
-    return database
+class PrivateFile:
+    """A temporary database with tables, which is gone with the process, however that ends. Close it after
+    use."""
+
+    def __init__(self, tables: Iterable[str]) -> None:
+        self._database = sqlite3.connect("", isolation_level=None)
+        self._run = self._database.execute
+        for statement in (*sql.SETTINGS, *tables, "BEGIN"):
+            self._run(statement)
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._database.close()
 
 
-class Replay:
-    """The messages and subscriptions of a source, as it changes them. Close it after use."""
+class Replay(PrivateFile):
+    """The messages and subscriptions of a source, as it changes them."""
 
     def __init__(self) -> None:
-        self._database = private_file(sql.TABLES)
-        self._run = self._database.execute
+        super().__init__(sql.TABLES)
         self._homes: dict[Destination, _Home] = {}
         self._numbered: list[_Home] = []
         self._next = 1
@@ -107,16 +112,6 @@ class Replay:
         self._is_ended = False
         self.unknown: set[tuple[Destination, str]] = set()
         """Subscriptions that have acknowledged something, and were neither created nor deleted."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Remove the file."""
-        self._database.close()
 
     def _home(self, destination: Destination) -> _Home:
         home = self._homes.get(destination)

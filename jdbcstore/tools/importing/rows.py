@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
@@ -17,13 +18,12 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, encode_flag
 from jdbcstore.tools.importing.replay import (
     BodyPlace,
-    Count,
     Left,
     MessageState,
     Replay,
     ReplayedSubscription,
 )
-from jdbcstore.tools.importing.source import Findings
+from jdbcstore.tools.importing.source import Findings, SharedLocks
 from jdbcstore.tools.pages import bounded
 from jdbcstore.tools.transfer import AheadRow, MarkRow, MessageRow
 from jdbcstore.tools.transfer import Subscription as Key
@@ -60,17 +60,24 @@ class _Lane:
         return None if self.xid is None else encode_flag(ACKNOWLEDGED, self.xid, self.up_to, priority)
 
 
-class ReplayedRows:
-    """The reading half of a store, in which a replay has ended; a context manager that closes it.
+class ReplayedRows(ABC):
+    """Rows made of another broker's store, of which a replay has ended; a context manager that closes it.
 
-    :param findings: damage and remarks are reported there
+    Reading changes nothing of that store.
+
+    :param findings: damage and remarks are reported there; complete once the messages were read
     """
+
+    place: str
+    """The URL, or the folder, without secrets."""
 
     def __init__(self, findings: Findings | None) -> None:
         self.findings = Findings() if findings is None else findings
         self.replay = Replay()
         self._resources = ExitStack()
         self._resources.callback(self.replay.close)
+        self.shares = SharedLocks()
+        """The shares of the lock files of its brokers."""
         self._lanes: dict[Key, dict[int, _Lane]] = {}
 
     def __enter__(self) -> Self:
@@ -79,25 +86,21 @@ class ReplayedRows:
     def __exit__(self, *_: object) -> None:
         self._resources.close()
 
+    @abstractmethod
+    def facts(self) -> Mapping[str, int]:
+        """Return further numbers to show: files, transactions in doubt, scheduled messages."""
+
+    @abstractmethod
     def read(self, place: BodyPlace) -> bytes:
         """Return the OpenWire bytes of a message, as they were stored.
 
         :raises OSError: they cannot be read
         :raises CorruptMessage: they are damaged
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def on_damage(self, place: BodyPlace, reason: str) -> None:
         """Report a message that cannot be read."""
-        raise NotImplementedError
-
-    def message_count(self) -> int:
-        """Return the number of messages, before their bodies were read."""
-        return self.replay.message_count()
-
-    def counts(self) -> list[Count]:
-        """Return what each destination has, ordered by name."""
-        return self.replay.counts()
 
     def messages(self) -> Iterator[list[MessageRow]]:
         """Yield all messages in pages, ordered by ID; report and omit unreadable ones."""

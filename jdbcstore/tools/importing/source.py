@@ -1,20 +1,18 @@
-"""The contract of a source, and the parts that all sources have in common: findings, and locks of brokers."""
+"""The parts that all sources have in common: findings, and locks of brokers."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol, Self
+from typing import BinaryIO, NamedTuple, Self
 
 from jdbcstore.errors import StoreError, StoreUnavailable
 from jdbcstore.tools.importing.keeping import KeptRecords
-from jdbcstore.tools.importing.replay import Count
-from jdbcstore.tools.transfer import RowSource
 from jdbcstore.util.file_lock import holder_of
 
 _MOST = 10_000
@@ -102,31 +100,6 @@ class Findings:
             self.notes.append(text)
 
 
-class Source(RowSource, Protocol):
-    """Rows made of another broker's store. Reading changes nothing of it."""
-
-    findings: Findings
-    """Complete once the messages were read."""
-
-    def __enter__(self) -> Self:
-        """Return the source itself."""
-
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-
-    def release_lock(self, path: Path) -> None:
-        """Release the share of a lock file, if there is one, which the target locks now."""
-
-    def message_count(self) -> int:
-        """Return the number of messages, before their bodies were read."""
-
-    def counts(self) -> list[Count]:
-        """Return what each destination has, ordered by name."""
-
-    def facts(self) -> Mapping[str, int]:
-        """Return further numbers to show: files, transactions in doubt, scheduled messages."""
-
-
 def check_unlocked(paths: Iterable[Path]) -> None:
     """Refuse a source of which a running broker has locked one of these files.
 
@@ -149,7 +122,7 @@ class SharedLocks:
     :raises SourceInUse: a running broker has locked one
     """
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
         self._files: dict[Path, BinaryIO] = {}
         paths = [path.resolve() for path in paths if path.is_file()]
         check_unlocked(paths)

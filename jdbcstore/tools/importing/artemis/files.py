@@ -63,7 +63,7 @@ class ArtemisFiles:
         locks = [self._journal / name for name in LOCKS]
         self._large = {int(p.stem): p for p in sorted(folder.rglob("*.msg")) if p.stem.isdigit()}
         self._pages = _folders(folder, ".page")
-        self._shares = self._resources.enter_context(SharedLocks(locks))
+        self.shares = self._resources.enter_context(SharedLocks(locks))
         self._resources.callback(self._files.close)
         self.place = str(folder)
         self.node = _node(self._journal / LOCKS[0])
@@ -73,10 +73,6 @@ class ArtemisFiles:
 
     def close(self) -> None:
         self._resources.close()
-
-    def release_lock(self, path: Path) -> None:
-        """Release the share of a lock file, if there is one."""
-        self._shares.release(path)
 
     def bindings(self) -> Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]:
         """Yield the records of the journal of the queues."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 from jdbcstore.abc import SubscriptionInfo
@@ -26,7 +25,7 @@ from jdbcstore.tools.importing.artemis.records import ArtemisQueue
 from jdbcstore.tools.importing.artemis.state import Found, LeftMessage, LiveState, Reference
 from jdbcstore.tools.importing.replay import BodyPlace
 from jdbcstore.tools.importing.rows import ReplayedRows
-from jdbcstore.tools.importing.source import Findings
+from jdbcstore.tools.importing.source import Findings, SharedLocks
 
 _MOST_SEQUENCE = 2**31 - 1
 _LARGE_CORE = (1, 255)
@@ -45,14 +44,14 @@ class Storage(Protocol):
     has_all: bool
     """Whether a record is there as long as one refers to it."""
 
+    shares: SharedLocks
+    """The shares of the broker's lock files, if it has some."""
+
     @property
     def count(self) -> int:
         """The number of files, or tables."""
 
     def close(self) -> None: ...
-
-    def release_lock(self, path: Path) -> None:
-        """Release the share of a lock file, if there is one."""
 
     def bindings(self) -> Records:
         """Yield the records of the journal of the queues."""
@@ -89,6 +88,7 @@ class ArtemisSource(ReplayedRows):
         try:
             self._storage = open_storage(self._damaged_at)
             self._resources.callback(self._storage.close)
+            self.place, self.shares = self._storage.place, self._storage.shares
             self._state = LiveState(self._damaged_at)
             self._resources.callback(self._state.close)
             self._targets: dict[int, Target] = {}
@@ -99,15 +99,6 @@ class ArtemisSource(ReplayedRows):
         except BaseException:
             self._resources.close()
             raise
-
-    @property
-    def place(self) -> str:
-        """The folder, or the URL without secrets."""
-        return self._storage.place
-
-    def release_lock(self, path: Path) -> None:
-        """Release the share of a lock file, if there is one, which the target locks now."""
-        self._storage.release_lock(path)
 
     def _damaged_at(self, file: int, offset: int, size: int, reason: str) -> None:
         self.findings.damage(self._storage.name(file), offset, size, reason)

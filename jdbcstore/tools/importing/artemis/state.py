@@ -13,7 +13,7 @@ from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.tools.importing.artemis import journal, records
 from jdbcstore.tools.importing.artemis.journal import JournalRecord
-from jdbcstore.tools.importing.replay import BodyPlace, private_file
+from jdbcstore.tools.importing.replay import BodyPlace, PrivateFile
 
 _WHOLE_PAGE = -1
 _UPDATES = (journal.UPDATE, journal.UPDATE_TX)
@@ -81,13 +81,12 @@ Damaged = Callable[[int, int, int, str], None]
 """(file, offset, bytes, reason)"""
 
 
-class LiveState:
-    """Messages and references, as the records of the message journal change them. Close it after use."""
+class LiveState(PrivateFile):
+    """Messages and references, as the records of the message journal change them."""
 
     def __init__(self, damaged: Damaged) -> None:
+        super().__init__(sql.STATE_TABLES)
         self._damaged = damaged
-        self._database = private_file(sql.STATE_TABLES)
-        self._run = self._database.execute
         self._addresses: list[str | None] = []
         self._numbers: dict[str | None, int] = {}
         self._open: dict[int, _Transaction] = {}
@@ -97,10 +96,6 @@ class LiveState:
         self.records = 0
         self.loose = 0
         """Records that refer to others which are not there: in files, there are some after a compaction."""
-
-    def close(self) -> None:
-        """Remove the file."""
-        self._database.close()
 
     # Reading the journal
 

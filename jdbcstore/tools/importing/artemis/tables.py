@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 from jdbcstore.database.other_tables import OtherTables
 from jdbcstore.database.statements import artemis as sql
@@ -18,7 +17,7 @@ from jdbcstore.tools.importing.artemis import journal, records
 from jdbcstore.tools.importing.artemis.files import PAGE_NAME, Damaged, PagedRecord, read_page
 from jdbcstore.tools.importing.artemis.journal import JournalRecord
 from jdbcstore.tools.importing.replay import BodyPlace
-from jdbcstore.tools.importing.source import NothingToImport, SourceInUse
+from jdbcstore.tools.importing.source import NothingToImport, SharedLocks, SourceInUse
 
 _OF_BINDINGS = (records.QUEUE, records.ADDRESS, 24)
 _LARGE_NAME = re.compile(r"([0-9]{1,19})\.msg")
@@ -48,6 +47,7 @@ class ArtemisTables:
         self.place = self._tables.place
         self.node = ""
         self.has_all = True
+        self.shares = SharedLocks()  # tables have a lease, which is only looked at
         self._names: list[str] = []
         """Of tables and pages, by number."""
         self._pages: dict[int, tuple[str, int]] = {}
@@ -62,9 +62,6 @@ class ArtemisTables:
 
     def close(self) -> None:
         self._tables.close()
-
-    def release_lock(self, path: Path) -> None:
-        """Do nothing: tables have a lease, which is only looked at."""
 
     @property
     def count(self) -> int:

@@ -24,7 +24,7 @@ from jdbcstore.tools.importing.leveldb import logs
 from jdbcstore.tools.importing.leveldb.logs import LogRecord
 from jdbcstore.tools.importing.leveldb.tables import Written
 from jdbcstore.tools.importing.protobuf import BYTES, VARINT, FieldReader, MalformedLog, read_varint
-from jdbcstore.tools.importing.replay import private_file
+from jdbcstore.tools.importing.replay import PrivateFile
 
 _QUEUE, _TOPIC, _TRANSACTION, _SUBSCRIPTION = range(1, 5)
 _POSITION = b"p"
@@ -70,19 +70,14 @@ class Acknowledged(NamedTuple):
     subscription: int | None
 
 
-class LevelDbState:
-    """Collections and entries. Close it after use."""
+class LevelDbState(PrivateFile):
+    """Collections and entries."""
 
     def __init__(self) -> None:
-        self._database = private_file(sql.STATE_TABLES)
-        self._run = self._database.execute
+        super().__init__(sql.STATE_TABLES)
         self.collections: dict[int, Collection] = {}
         self.acknowledged: dict[int, int] = {}
         """The number up to which each subscription has acknowledged."""
-
-    def close(self) -> None:
-        """Remove the file."""
-        self._database.close()
 
     # The index
 
