@@ -92,12 +92,6 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
     def __len__(self) -> int:
         return len(self.by_name)
 
-    def values(self) -> ValuesView[Queue | Topic]:
-        return self.by_name.values()
-
-    def items(self) -> ItemsView[Destination, Queue | Topic]:
-        return self.by_name.items()
-
     # From start to stop
 
     async def load(self, names: Iterable[Destination], last_sequence: int, *, is_counted: bool) -> None:

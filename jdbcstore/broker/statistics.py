@@ -116,7 +116,7 @@ class StatisticsAnswers:
             for subscription in self._destinations.subscriptions
             for entry in subscription.held
         )
-        for destination in [*self._destinations.values()]:
+        for destination in [*self._destinations.by_name.values()]:
             own = destination.destination
             if not pattern.matches(own):
                 continue
@@ -148,7 +148,7 @@ class StatisticsAnswers:
     async def _of_broker(self) -> Values:
         total, size = Counters(), 0
         total.add(self._destinations.forgotten)
-        for destination in [*self._destinations.values()]:
+        for destination in [*self._destinations.by_name.values()]:
             total.add(destination.counters)
             size += await self._size(destination)
         subscriptions = self._destinations.subscriptions

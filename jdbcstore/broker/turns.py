@@ -24,15 +24,12 @@ class TurnLoop(asyncio.SelectorEventLoop):
     """A loop for a broker; any other loop works too, with more iterations."""
 
     def __init__(self) -> None:
-        self._ends: list[Callable[[], object]] = []
+        self.ends: list[Callable[[], object]] = []
+        """Functions to call once at the end of this iteration, after the ready callbacks."""
         self._is_changed = False
         """Whether anything was scheduled since the loop decided the time to wait for events."""
         super().__init__(_Selector(self._end))
         self.time = time.monotonic  # type: ignore[method-assign]  # the same; it is asked for several times a turn
-
-    def call_at_end(self, function: Callable[[], object]) -> None:
-        """Call a function once at the end of this iteration, after the ready callbacks; on the loop."""
-        self._ends.append(function)
 
     def call_soon(
         self, callback: Callable[[*_Values], object], *args: *_Values, context: Context | None = None
@@ -52,20 +49,21 @@ class TurnLoop(asyncio.SelectorEventLoop):
 
     def _end(self) -> bool:
         """Run the collected work of this iteration; return whether there is more to do immediately."""
-        if not self._ends:
+        if not self.ends:
             return False
         self._is_changed = False
         for _ in range(_PASSES):
-            ends, self._ends = self._ends, []
+            ends = [*self.ends]
+            self.ends.clear()
             for end in ends:
                 try:
                     end()
                 except Exception as error:
                     text = "unexpected error at the end of a turn"
                     self.call_exception_handler({"message": text, "exception": error})
-            if not self._ends:
+            if not self.ends:
                 break
-        return self._is_changed or bool(self._ends)
+        return self._is_changed or bool(self.ends)
 
 
 class _Selector(selectors.DefaultSelector):
@@ -81,4 +79,4 @@ class _Selector(selectors.DefaultSelector):
 
 def at_end_of(loop: AbstractEventLoop) -> Callable[[Callable[[], object]], object]:
     """Return a scheduler of calls at the end of an iteration of the loop, or in its next iteration."""
-    return loop.call_at_end if isinstance(loop, TurnLoop) else loop.call_soon
+    return loop.ends.append if isinstance(loop, TurnLoop) else loop.call_soon

@@ -55,7 +55,8 @@ class Fence:
         self._lost = threading.Event()
         self.outage: Callable[[], StoreError | None] = lambda: None
         """Returns the reason why the lock cannot be renewed now; None if it can."""
-        self._cuts: list[Callable[[], None]] = []
+        self.cuts: list[Callable[[], None]] = []
+        """Functions that interrupt calls to a database that does not answer."""
         self._listeners: list[Callable[[LockLost], None]] = []
 
     @property
@@ -110,13 +111,9 @@ class Fence:
         error.__cause__ = self._cause
         return error
 
-    def on_cut(self, cut: Callable[[], None]) -> None:
-        """Register a function that interrupts calls to a database that does not answer."""
-        self._cuts.append(cut)
-
     def cut(self) -> None:
         """Interrupt all calls to the database that may hang."""
-        for cut in self._cuts:
+        for cut in self.cuts:
             try:
                 cut()
             except BaseException:

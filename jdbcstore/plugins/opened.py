@@ -8,15 +8,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
+from jdbcstore.stores.claims.database import ClaimDatabase
+
 
 class Shareable(Protocol):
     """An object on a database that survives a fork of its process."""
 
-    def suspend(self) -> None:
-        """Close the files of a database in files before this process forks."""
-
-    def resume(self) -> None:
-        """Undo :meth:`suspend`."""
+    database: ClaimDatabase
 
     def close(self) -> None:
         """Return claimed messages, and close the connections."""
@@ -54,11 +52,11 @@ class OpenOnce(Generic[T]):
         """Suspend work on files that a child must not find open, before a fork."""
         self._lock.acquire()
         for shared in self._shared.values():
-            shared.suspend()
+            shared.database.suspend()
 
     def _resume(self) -> None:
         for shared in self._shared.values():
-            shared.resume()
+            shared.database.resume()
         self._lock.release()
 
     def _forget(self) -> None:

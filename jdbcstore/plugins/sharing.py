@@ -103,6 +103,7 @@ class SharedClaims:
         config = StoreConfig(table_prefix=prefix)
         self.claims = Claims(url, config, lease=lease, max_redeliveries=redeliveries, dead_letters=letters)
         """The claims."""
+        self.database = self.claims.database
         try:
             self.routing = Routing(self.claims, grace=lease)
             """The queues, exchanges and bindings."""
@@ -201,14 +202,6 @@ class SharedClaims:
         for queue, claims in unreleased:
             self.release(queue, claims)
         self.routing.remove_unused_queues()
-
-    def suspend(self) -> None:
-        """Close the database's files before a fork."""
-        self.claims.suspend()
-
-    def resume(self) -> None:
-        """Undo :meth:`suspend`."""
-        self.claims.resume()
 
     def close(self) -> None:
         """Return claimed messages to their queues, and close the claims."""

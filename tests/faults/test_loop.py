@@ -19,6 +19,7 @@ from jdbcstore.abc import MessageReference, Store
 from jdbcstore.broker.turns import TurnLoop
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.jdbc.writer import driver
+from jdbcstore.stores.jdbc.writer.committer import Committer
 from jdbcstore.stores.jdbc.writer.writer import Writer
 from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.futures import StoreFuture
@@ -224,7 +225,7 @@ async def test_what_the_loop_leaves_to_the_thread_while_that_passes_on(
         async with asyncio.timeout(WAIT):
             await asyncio.to_thread(lambda: queue.add_message_async(Message("thread")).result(WAIT))
             await asyncio.to_thread(passes.wait, WAIT)
-            monkeypatch.setattr(Writer, "send", lambda *_: None)
+            monkeypatch.setattr(Committer, "send", lambda *_: None)
             left = queue.add_message_async(Message("left"))
             goes_on.set()
             await left

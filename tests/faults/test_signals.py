@@ -203,7 +203,7 @@ def test_a_wait_that_could_not_end_is_an_error(store: Store) -> None:
     for _ in range(2):
         queue.add_message_async(Message("a")).add_done_callback(lambda _: wait())
     in_time(lambda: queue.add_message_async(Message("b")).result(WAIT))
-    committer = store._writes._committer  # type: ignore[attr-defined]
+    committer = store._writes.committer  # type: ignore[attr-defined]
     write = committer.write
 
     def interrupted(units: list[WriteUnit]) -> object:

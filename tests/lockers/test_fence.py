@@ -108,7 +108,7 @@ def test_a_listener_that_fails_keeps_nobody_from_hearing(open_locked: OpenLocked
     for listener in (lambda _: sys.exit("a listener's"), told.append):
         fence.on_lost(listener)
     for cut in (lambda: sys.exit("a cut's"), lambda: told.append("cut")):
-        fence.on_cut(cut)
+        fence.cuts.append(cut)
     fence.lose("the test says so")
     fence.cut()
     assert [type(one) for one in told] == [LockLost, str]

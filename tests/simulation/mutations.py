@@ -306,7 +306,7 @@ def _serve_early() -> list[tuple[Any, str, Any]]:
     look, run = follower.Following._round, JournalFront.recover
 
     def early(self: Any, *, settled: bool) -> bool:
-        return self._follower.is_stopping(0) or look(self, settled=settled)
+        return self._follower.stopping.is_set() or look(self, settled=settled)
 
     def believing(self: Any, progress: Any) -> None:
         if not isinstance(self.writer.log, follower.FollowedLog):

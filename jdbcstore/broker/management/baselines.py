@@ -29,14 +29,14 @@ class Baselines:
     def reset_all(self, engine: Engine) -> None:
         """Reset all counters."""
         self._before[engine] = total_of(engine)
-        for destination in engine.destinations.values():
+        for destination in engine.destinations.by_name.values():
             self.reset(destination)
 
 
 def total_of(engine: Engine) -> Counters:
     """Return the sum of the counters of all destinations, including ended ones."""
     total = engine.destinations.forgotten.since(Counters())
-    every = [destination.counters for destination in engine.destinations.values()]
+    every = [destination.counters for destination in engine.destinations.by_name.values()]
     for name in Counters.__slots__:
         setattr(total, name, getattr(total, name) + sum(map(attrgetter(name), every)))
     return total

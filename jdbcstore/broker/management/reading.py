@@ -113,7 +113,7 @@ class Views:
         total = total_of(engine)
         if not monotonic:
             total = self._baselines.since(engine, total)
-        topics = sum(isinstance(destination, Topic) for destination in engine.destinations.values())
+        topics = sum(isinstance(destination, Topic) for destination in engine.destinations.by_name.values())
         counters: dict[str, Any] = dict(values_of(total))
         memory, files = engine.resources.memory, engine.resources.files
         return BrokerView(
@@ -169,7 +169,7 @@ class Views:
                         counters if monotonic else self._baselines.since(destination, counters),
                         loads,
                         producers.get(name, 0),
-                        engine.destinations.pauses.get(name),
+                        engine.destinations.pauses.known.get(name),
                         self._history.activity(name, now),
                     )
                 )
@@ -411,7 +411,7 @@ class Views:
         engine = self._master.engine()
         queues: set[Destination] = set()
         seen: set[int] = set()
-        for name, destination in engine.destinations.items():
+        for name, destination in engine.destinations.by_name.items():
             strategy = destination.policy.dead_letter_strategy
             if id(strategy) in seen:
                 continue
@@ -429,7 +429,7 @@ class Views:
         engine = self._master.engine()
         return {
             name: ((destination.size or 0) if isinstance(destination, Queue) else 0, destination.counters)
-            for name, destination in engine.destinations.items()
+            for name, destination in engine.destinations.by_name.items()
         }
 
     def timings(self) -> dict[str, Timings]:

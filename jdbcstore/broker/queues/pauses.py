@@ -22,17 +22,14 @@ class Pauses:
     def __init__(self, store: Store, loop: BrokerLoop, known: KnownPauses) -> None:
         self._store = store
         self._loop = loop
-        self._known = known
+        self.known = known
+        """The user who paused each queue, and the time."""
 
     def __contains__(self, queue: Destination) -> bool:
-        return queue in self._known
+        return queue in self.known
 
     def __iter__(self) -> Iterator[Destination]:
-        return iter(self._known)
-
-    def get(self, queue: Destination) -> PausedQueue | None:
-        """Return the user who paused a queue, and the time; None if it is not paused."""
-        return self._known.get(queue)
+        return iter(self.known)
 
     async def load(self) -> None:
         """Read the paused queues from the store.
@@ -41,15 +38,15 @@ class Pauses:
         """
         if isinstance(self._store, Pausing):
             kept = await self._loop.run(self._store.paused_queues)
-            self._known.clear()
-            self._known.update((pause.queue, pause) for pause in kept)
+            self.known.clear()
+            self.known.update((pause.queue, pause) for pause in kept)
 
     async def add(self, queue: Destination, user: str, now_ms: int) -> None:
         """Record that a queue is paused.
 
         :raises StoreError: the store could not record it; it is paused until this process ends
         """
-        self._known[queue] = PausedQueue(queue, user, now_ms)
+        self.known[queue] = PausedQueue(queue, user, now_ms)
         if isinstance(self._store, Pausing) and not queue.is_temporary:
             await self._loop.run(partial(self._store.pause_queue, queue, user))
 
@@ -58,5 +55,5 @@ class Pauses:
 
         :raises StoreError: the store still has the record, so the next master pauses it again
         """
-        if self._known.pop(queue, None) is not None and isinstance(self._store, Pausing):
+        if self.known.pop(queue, None) is not None and isinstance(self._store, Pausing):
             await self._loop.run(partial(self._store.resume_queue, queue))

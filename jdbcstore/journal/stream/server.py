@@ -79,7 +79,10 @@ class StreamServer:
 
     def __init__(self, config: JournalConfig, *, create: bool = True) -> None:
         self._config = config
-        self._name = config.stream_name
+        self.name = config.stream_name
+        """The name of the stream."""
+        self.replicas = config.replicas
+        """The servers that it is to be on."""
         self._subject = _subject_of(config)
         self.exists = False
         """Whether there was such a stream, or is now; it may be deleted since."""
@@ -89,17 +92,18 @@ class StreamServer:
         """Bytes of all messages, if the stream limits them."""
         self._created: datetime | None = None
         """When the stream was created; None until its state was looked at."""
-        self._connection = NatsConnection(config)
+        self.connection = NatsConnection(config)
+        """The connection, which others may share."""
         self._place = config.place
         try:
-            self._connection.run(self._find(create=create))
+            self.connection.run(self._find(create=create))
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
+        self.connection.close()
 
     async def _find(self, *, create: bool) -> None:
         """Find or create the stream, and check it."""
@@ -109,52 +113,37 @@ class StreamServer:
         self.exists = True
         self._check_fit(info)
         if self._config.sync == "quorum_disk":
-            await _check_syncs(self._connection, self._config)
+            await _check_syncs(self.connection, self._config)
 
     async def _info(self, *, create: bool) -> StreamInfo | None:
         try:
-            return await self._connection.asked(lambda js: js.stream_info(self._name))
+            return await self.connection.asked(lambda js: js.stream_info(self.name))
         except NotFoundError:
             if not create:
                 return None
         wanted = StreamConfig(
-            name=self._name,
+            name=self.name,
             subjects=[self._subject],
             description="the log of a journal of jdbcstore: it alone may write here",
             discard=DiscardPolicy.NEW,
-            num_replicas=self._config.replicas,
+            num_replicas=self.replicas,
         )
-        return await self._connection.asked(lambda js: js.add_stream(wanted))
+        return await self.connection.asked(lambda js: js.add_stream(wanted))
 
     def find(self) -> bool:
         """Look for the stream once more, if it did not exist; return whether it does."""
         if not self.exists:
-            self._connection.run(self._find(create=False))
+            self.connection.run(self._find(create=False))
         return self.exists
-
-    @property
-    def name(self) -> str:
-        """The name of the stream."""
-        return self._name
-
-    @property
-    def replicas(self) -> int:
-        """The servers that it is to be on."""
-        return self._config.replicas
-
-    @property
-    def connection(self) -> NatsConnection:
-        """The connection, which others may share."""
-        return self._connection
 
     def full(self) -> StoreUnavailable:
         """Return the error for a stream that has no room for more than marks."""
-        return self._connection.full(f"max_bytes is {self.max_bytes}")
+        return self.connection.full(f"max_bytes is {self.max_bytes}")
 
     @property
     def room(self) -> int:
         """The bytes that one message may have."""
-        longest = self._connection.max_payload
+        longest = self.connection.max_payload
         return (min(longest, self._longest) if self._longest else longest) - _MARGIN
 
     def state(self, *, settled: bool = False) -> StreamState:
@@ -162,7 +151,7 @@ class StreamServer:
 
         :raises StoreUnavailable: the servers do not answer
         """
-        return self._connection.run(self._settled(self._state) if settled else self._state())
+        return self.connection.run(self._settled(self._state) if settled else self._state())
 
     async def _state(self) -> StreamState:
         state = (await self._now()).state
@@ -173,7 +162,7 @@ class StreamServer:
 
         :raises StoreUnavailable: the servers do not answer
         """
-        return self._connection.run(self._surely(lambda: self._with(after + 1))).last > after
+        return self.connection.run(self._surely(lambda: self._with(after + 1))).last > after
 
     async def _with(self, at: int) -> tuple[StreamState, bool]:
         """Return the state of the stream, and whether it ever had a message."""
@@ -182,7 +171,7 @@ class StreamServer:
 
     async def _now(self) -> StreamInfo:
         """Return the answer of the current leader."""
-        info = await self._found(self._connection.asked(lambda js: js.stream_info(self._name)))
+        info = await self._found(self.connection.asked(lambda js: js.stream_info(self.name)))
         self._check_same(info)
         self._check_fit(info)
         return info
@@ -195,7 +184,7 @@ class StreamServer:
         to a purge, also to this one, which removes nothing. But no answer names the servers that agreed.
         """
         nothing = f"{self._subject}.none"
-        await self._found(self._connection.asked(lambda js: js.purge_stream(self._name, subject=nothing)))
+        await self._found(self.connection.asked(lambda js: js.purge_stream(self.name, subject=nothing)))
         return await read()
 
     async def _surely(self, read: Callable[[], Awaitable[tuple[T, bool]]]) -> T:
@@ -221,17 +210,17 @@ class StreamServer:
         :raises ConfigurationError: it was changed, and cannot be a journal's any more
         :raises JournalFailed: it was deleted
         """
-        self._connection.run(self._reach())
+        self.connection.run(self._reach())
 
     async def _reach(self) -> None:
-        if not self._connection.is_connected:
-            raise self._connection.unavailable(self._connection.trouble)
+        if not self.connection.is_connected:
+            raise self.connection.unavailable(self.connection.trouble)
         try:
-            info = await self._connection.js.stream_info(self._name)
+            info = await self.connection.js.stream_info(self.name)
         except NotFoundError as error:
             raise self._deleted() from error
         except (NatsError, OSError, TimeoutError) as error:
-            raise self._connection.unavailable(error) from error
+            raise self.connection.unavailable(error) from error
         self._check_same(info)
         self._check_fit(info)
 
@@ -278,14 +267,14 @@ class StreamServer:
         :raises OutcomeUnknown: the answer was lost, and whether it was written cannot be asked
         :raises LogMoved: another program has published a message there; nothing was written
         """
-        self._connection.run(self._append(message, after))
+        self.connection.run(self._append(message, after))
 
     async def _append(self, message: bytes, after: int) -> None:
         end = time.monotonic() + PATIENCE
         in_doubt = False
         while True:
-            failure: Exception = self._connection.trouble
-            if self._connection.is_connected:
+            failure: Exception = self.connection.trouble
+            if self.connection.is_connected:
                 outcome = await self._publish(message, after)
                 if outcome is None:
                     return
@@ -307,7 +296,7 @@ class StreamServer:
                         f"{self._place} does not answer: {failure}; whether this was written is not known:"
                         " look for it before repeating it"
                     ) from failure
-                raise self._connection.unavailable(failure) from failure
+                raise self.connection.unavailable(failure) from failure
             await asyncio.sleep(PAUSE)
 
     async def _publish(self, message: bytes, after: int) -> Exception | None:
@@ -315,24 +304,24 @@ class StreamServer:
         headers = {"Nats-Expected-Last-Sequence": str(after)}
         failure: Exception | None = None
         try:
-            await self._connection.js.publish(
-                self._subject, message, timeout=ANSWER, stream=self._name, headers=headers
+            await self.connection.js.publish(
+                self._subject, message, timeout=ANSWER, stream=self.name, headers=headers
             )
         except NoStreamResponseError as error:  # no server took it: there is no leader now, or no stream
             failure = APIError(description=str(error))
             try:
-                await self._connection.js.stream_info(self._name)
+                await self.connection.js.stream_info(self.name)
             except NotFoundError:
                 failure = self._deleted()
             except (NatsError, OSError, TimeoutError) as second:
                 log.debug("the stream's servers do not answer", exc_info=second)
         except APIError as error:
-            failure = _refused(self._connection, error)
+            failure = _refused(self.connection, error)
             if error.err_code == _TOO_LONG:
                 with contextlib.suppress(StoreError):
                     await self._now()  # the next message is in pieces
         except (NatsError, OSError, TimeoutError) as error:
-            failure = self._connection.denial(self._subject) or error
+            failure = self.connection.denial(self._subject) or error
         return failure
 
     async def _was_appended(self, message: bytes, after: int, *, in_doubt: bool) -> bool:
@@ -378,7 +367,7 @@ class StreamServer:
 
         :raises StoreUnavailable: the servers do not answer
         """
-        return self._connection.run(self._surely(lambda: self._message_or_not(at)))
+        return self.connection.run(self._surely(lambda: self._message_or_not(at)))
 
     async def _message_or_not(self, at: int) -> tuple[bytes | None, bool]:
         """Return a message, and whether it is there, or there are later ones, or it was deleted."""
@@ -390,7 +379,7 @@ class StreamServer:
 
     async def _message(self, at: int) -> bytes | None:
         try:
-            message = await self._connection.asked(lambda js: js.get_msg(self._name, at))
+            message = await self.connection.asked(lambda js: js.get_msg(self.name, at))
         except NotFoundError:
             return None
         return message.data or b""
@@ -404,21 +393,21 @@ class StreamServer:
         while first <= last:
             reader = None
             try:
-                reader = self._connection.ask(partial(_reader, self._name, self._subject, first))
+                reader = self.connection.ask(partial(_reader, self.name, self._subject, first))
                 while first <= last:
-                    for at, data in _batch(self._connection, self._has_any, reader, (first, last)):
+                    for at, data in _batch(self.connection, self._has_any, reader, (first, last)):
                         yield at, data
                         first = at + 1
                     end = time.monotonic() + PATIENCE
             except (NatsError, OSError, TimeoutError) as error:
                 # The last ones may have been deleted, and a reader ends with its server.
-                if not self._connection.run(self._has_any(first, last)):
+                if not self.connection.run(self._has_any(first, last)):
                     return
                 if time.monotonic() >= end:
-                    raise self._connection.unavailable(error) from error
+                    raise self.connection.unavailable(error) from error
             finally:
                 if reader is not None:
-                    _forget(self._connection, reader)
+                    _forget(self.connection, reader)
 
     async def _has_any(self, first: int, last: int) -> bool:
         """Return whether there is a message from one sequence to another, up to which there were some."""
@@ -435,8 +424,8 @@ class StreamServer:
     async def _next(self, first: int) -> int | None:
         """Return the sequence of the first message from one on; None if there is none."""
         try:
-            message = await self._connection.asked(
-                lambda js: js.get_msg(self._name, first, next=True, subject=self._subject)
+            message = await self.connection.asked(
+                lambda js: js.get_msg(self.name, first, next=True, subject=self._subject)
             )
         except NotFoundError:
             return None
@@ -444,7 +433,7 @@ class StreamServer:
 
     async def _deleted_ones(self) -> set[int]:
         """Return the sequences of messages that were deleted, and not purged; also a deposed leader knows."""
-        asked = self._connection.asked(lambda js: _described(js, self._name))
+        asked = self.connection.asked(lambda js: _described(js, self.name))
         return {*((await self._found(asked))["state"].get("deleted") or ())}
 
     def purge(self, before: int) -> None:
@@ -455,8 +444,8 @@ class StreamServer:
         """
         if before <= 1:
             return  # the servers take it for a purge of all messages
-        self._connection.run(
-            self._found(self._connection.asked(lambda js: js.purge_stream(self._name, seq=before)))
+        self.connection.run(
+            self._found(self.connection.asked(lambda js: js.purge_stream(self.name, seq=before)))
         )
 
 

@@ -142,14 +142,6 @@ class Claims:
         self.database.lease.check()
         self.database.fetch(self.database.session.of(LockStatements).find_epoch, epoch_row=EPOCH_ROW)
 
-    def suspend(self) -> None:
-        """Close the database's files before this process forks, where it is in files."""
-        self.database.suspend()
-
-    def resume(self) -> None:
-        """Undo :meth:`suspend`."""
-        self.database.resume()
-
     def close(self) -> None:
         """Return the claims of this process to their places, and close its connections."""
         if self._mover is not None:

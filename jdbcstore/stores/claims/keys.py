@@ -145,7 +145,7 @@ class KeyedTaking:
 
     def __init__(self, session: DatabaseSession, container: str) -> None:
         self._adapter = session.adapter
-        self._sql = session.of(FlowStatements)
+        self.sql = session.of(FlowStatements)
         self._claims = session.of(ClaimStatements)
         self._container = container
         self._lock = threading.Lock()
@@ -168,14 +168,14 @@ class KeyedTaking:
         here = {"container": self._container}
         last = None
         if rewound:
-            last = connection.fetch(self._sql.find_last)[0][0]
+            last = connection.fetch(self.sql.find_last)[0][0]
         if rewound or has_later is None:
-            has_later = connection.fetch(self._sql.has_later, **here, after=after)[0][0] is not None
+            has_later = connection.fetch(self.sql.has_later, **here, after=after)[0][0] is not None
         if not has_later:
             return Filed(max(after, last or -1), is_all=True)
         for _ in range(_PAGES):
-            unfiled = connection.fetch(self._sql.find_unfiled, **here, after=after, limit=_PAGE)
-            connection.insert_rows(self._sql.add_keyed, [self._filed(connection, *row) for row in unfiled])
+            unfiled = connection.fetch(self.sql.find_unfiled, **here, after=after, limit=_PAGE)
+            connection.insert_rows(self.sql.add_keyed, [self._filed(connection, *row) for row in unfiled])
             lanes = Counter(row[1] for row in unfiled)
             full = [
                 max(row[0] for row in unfiled if row[1] == lane) for lane in lanes if lanes[lane] == _PAGE
@@ -200,11 +200,11 @@ class KeyedTaking:
     def rescan(self, connection: Connection) -> None:
         """Look for messages from the first on, and forget keys that are of no use any more."""
         here = {"container": self._container}
-        while gone := [id_ for (id_,) in connection.fetch(self._sql.find_unkeyed, **here, limit=_PAGE)]:
+        while gone := [id_ for (id_,) in connection.fetch(self.sql.find_unkeyed, **here, limit=_PAGE)]:
             self.remove(connection, gone)
-        connection.execute(self._sql.remove_plain_keys, **here)
-        last = connection.fetch(self._sql.find_last)[0][0]
-        if connection.fetch(self._sql.find_unfiled, **here, after=-1, limit=1):
+        connection.execute(self.sql.remove_plain_keys, **here)
+        last = connection.fetch(self.sql.find_last)[0][0]
+        if connection.fetch(self.sql.find_unfiled, **here, after=-1, limit=1):
             last = None
         with self._lock:
             self._filed_to = self._earlier = -1 if last is None else last
@@ -218,7 +218,7 @@ class KeyedTaking:
             except CorruptMessage:
                 if head is None or len(head) < HEAD:
                     raise
-                for (blob,) in fetch(connection, self._sql.find_whole, [id_]):
+                for (blob,) in fetch(connection, self.sql.find_whole, [id_]):
                     group = openwire.headers_of(bytes(blob)).group_id
         return _filed(id_, self._container, priority, group)
 
@@ -237,12 +237,12 @@ class KeyedTaking:
         """Note up to which time the tokens of keys are drawn, in the caller's transaction."""
         for name, until in drawn.items():
             here = {"container": self._container, "name_": name}
-            if not connection.change(self._sql.draw_key, **here, until=until):
-                connection.insert_rows(self._sql.add_key, [key_row(**here, drawn=until)])
+            if not connection.change(self.sql.draw_key, **here, until=until):
+                connection.insert_rows(self.sql.add_key, [key_row(**here, drawn=until)])
 
     def held(self, connection: Connection) -> Counter[str]:
         """Return the numbers of claims that are in force, by key."""
-        rows = connection.fetch(self._sql.find_held, container=self._container)
+        rows = connection.fetch(self.sql.find_held, container=self._container)
         return Counter(name for (name,) in rows if name is not None)
 
     def names(
@@ -250,28 +250,23 @@ class KeyedTaking:
     ) -> list[_Key]:
         """Return the next keys that have messages; from the first one on if ``after`` is None."""
         begin = None if after is None else inclusive
-        sql = self._sql.names[begin, ordered, self.walks or count == 1]
+        sql = self.sql.names[begin, ordered, self.sql.walks or count == 1]
         values = {"container": self._container, "name_": after, "number": count}
         return [_Key(*row) for row in connection.fetch(sql, **values)]
-
-    @property
-    def walks(self) -> bool:
-        """Whether :meth:`names` returns one at most."""
-        return self._sql.walks
 
     def free(self, connection: Connection, name: str, limit: int) -> list[int]:
         """Return the first free messages of a key."""
         values = {"container": self._container, "name_": name, "limit": limit}
-        return [id_ for (id_,) in connection.fetch(self._sql.find_of_key, **values)]
+        return [id_ for (id_,) in connection.fetch(self.sql.find_of_key, **values)]
 
     def claim(self, connection: Connection, session: int, ids: list[int]) -> list[Row]:
         """Claim the messages that were chosen, in the caller's transaction."""
-        locked = fetch(connection, self._sql.lock_messages, sorted(ids)) if ids else []
+        locked = fetch(connection, self.sql.lock_messages, sorted(ids)) if ids else []
         if not locked:
             return []
         # Looked at after the lock: processes that do not know settings may claim as well.
         claims = {
-            row[0]: row[1:] for row in fetch(connection, self._sql.find_claims, [row[0] for row in locked])
+            row[0]: row[1:] for row in fetch(connection, self.sql.find_claims, [row[0] for row in locked])
         }
         free = [row for row in locked if not (row[0] in claims and claims[row[0]][2])]
         numbers = {row[0]: claims.get(row[0], (0, 0)) for row in free}
@@ -281,7 +276,7 @@ class KeyedTaking:
 
     def remove(self, connection: Runs, ids: list[int]) -> None:
         """Forget the keys of messages that are removed."""
-        execute(connection, self._sql.remove_keyed, ids, container=self._container)
+        execute(connection, self.sql.remove_keyed, ids, container=self._container)
 
 
 @dataclass
@@ -341,7 +336,7 @@ class _Choosing:
                     self.connection, after, count, inclusive=inclusive, ordered=self._is_ordered
                 )
             yield from page
-            if not page or (len(page) < count and not self.taking.walks):
+            if not page or (len(page) < count and not self.taking.sql.walks):
                 return
             after, inclusive, count, page = page[-1].name, False, min(4 * count, _NAMES), None
 

@@ -155,7 +155,8 @@ class Routes:
         self._lock = threading.Lock()
         self._closed = False
         self._labels: dict[int, str] = {}
-        self._by_name: dict[bytes, Store] = {}
+        self.by_name: dict[bytes, Store] = {}
+        """The stores by :meth:`name_of`."""
         self._each: dict[tuple[int, Destination], Store] = {}
         self._own: Counter[int] = Counter()
         """The number of stores for a single destination."""
@@ -185,11 +186,11 @@ class Routes:
 
     def _add(self, store: Store, label: str) -> None:
         self._labels[id(store)] = label
-        if self.name_of(store) in self._by_name:
+        if self.name_of(store) in self.by_name:
             raise ConfigurationError(
                 "two stores of a filtered store have the same name; give each route another"
             )
-        self._by_name[self.name_of(store)] = store
+        self.by_name[self.name_of(store)] = store
         self.stores = (*self.stores, store)
 
     def store_of(self, destination: Destination) -> Store:
@@ -290,7 +291,7 @@ class Routes:
             self._each[key] = opened
 
     def _forget(self, store: Store) -> None:
-        del self._by_name[self.name_of(store)]
+        del self.by_name[self.name_of(store)]
         del self._labels[id(store)]
         self.stores = tuple(other for other in self.stores if other is not store)
 
@@ -312,11 +313,6 @@ class Routes:
         """Return the store's name within an XID."""
         label = self._labels[id(store)]
         return hashlib.blake2b(label.encode(), digest_size=_NAME_BYTES).digest()
-
-    def named(self, name: bytes) -> Store | None:
-        """Return the store of a name within an XID."""
-        return self._by_name.get(name)
-
 
 def _is_empty(store: Store) -> bool:
     """Return whether it has neither messages nor prepared transactions."""

@@ -182,7 +182,7 @@ class Outcomes:
                     branches.setdefault(transaction.xid, []).append(store)
         self._unfinished = False
         for xid, stores in branches.items():
-            coordinator = self._routes.named(xid.branch_qualifier)
+            coordinator = self._routes.by_name.get(xid.branch_qualifier)
             if coordinator is None:
                 log.error(
                     "%s was left undecided, and none of these stores was its coordinator; add the route that"

@@ -88,10 +88,13 @@ class StreamFollower:
             raise ConfigurationError("there is no journal to follow", option="journal")
         alone = replace(configuration, locker=None)
         self._configuration = alone.replace(cleanup_period=0.0, enable_audit=False)
-        self._config: JournalConfig = configuration.journal
-        self._clock = clock or SystemClock()
+        self.config: JournalConfig = configuration.journal
+        """The options of the journal."""
+        self.clock = clock or SystemClock()
+        """The clock of its rounds."""
         self._progress = progress
-        self._stopping = threading.Event()
+        self.stopping = threading.Event()
+        """Set when it is to stop."""
         self._finishing = False
         self.decided = threading.Event()
         """Set once the first round has ended, or has failed."""
@@ -102,7 +105,7 @@ class StreamFollower:
         self.member = Member(
             node_of(configuration),
             FOLLOWER,
-            weight=self._config.weight,
+            weight=self.config.weight,
             place=place_of(configuration),
             life=life_of(configuration),
         )
@@ -138,14 +141,14 @@ class StreamFollower:
 
     def stop(self) -> None:
         """Stop following and close the database."""
-        self._stopping.set()
+        self.stopping.set()
         self._thread.join()
 
     def _run(self) -> None:
         try:
-            while not self._stopping.is_set():
+            while not self.stopping.is_set():
                 self._attempt()
-                self._stopping.wait(_RETRY if self.member.trouble else ROUND)
+                self.stopping.wait(_RETRY if self.member.trouble else ROUND)
             if self._finishing and self.failure is None and not self.is_complete:
                 self.failure = Behind(self.member.trouble or "the database is not complete")
         except StoreError as error:
@@ -159,7 +162,7 @@ class StreamFollower:
     def _attempt(self) -> None:
         """Follow until that fails or is stopped; what passes by itself is tried again."""
         try:
-            server = StreamServer(self._config, create=False)
+            server = StreamServer(self.config, create=False)
         except (ConfigurationError, StoreUnavailable) as error:
             # The settings of a stream that it has followed may be changed back.
             may_pass = isinstance(error, StoreUnavailable) or self.decided.is_set()
@@ -172,7 +175,7 @@ class StreamFollower:
             if not self._is_alone:
                 self._check_alone(Members(server))
             try:
-                with JdbcStore.configured(self._configuration, journaled=True, clock=self._clock) as store:
+                with JdbcStore.configured(self._configuration, journaled=True, clock=self.clock) as store:
                     Following(self, server, store).run()
             except Behind as error:
                 self._note(error)
@@ -187,7 +190,7 @@ class StreamFollower:
                 raise
             self._note(error)
         finally:
-            if self._stopping.is_set() and not self._finishing and self._is_alone:
+            if self.stopping.is_set() and not self._finishing and self._is_alone:
                 with suppress(StoreError):
                     Members(server).report(replace(self.member, life=""))
             server.close()
@@ -202,16 +205,16 @@ class StreamFollower:
         mine = self.member
         silent = {member.node: member.silent for member in members.every()}
         member = members.find(mine.node) if silent.get(mine.node, _LISTENED) < _ALIVE else None
-        heard, last = 0, self._clock.monotonic() + _LISTENED
-        while member is not None and member[1].life not in ("", mine.life) and self._clock.monotonic() < last:
+        heard, last = 0, self.clock.monotonic() + _LISTENED
+        while member is not None and member[1].life not in ("", mine.life) and self.clock.monotonic() < last:
             if heard >= _SIGNS:
                 raise ConfigurationError(
-                    f"{self._config.place} is followed under the name {mine.node} with {member[1].place}, and"
+                    f"{self.config.place} is followed under the name {mine.node} with {member[1].place}, and"
                     f" should be with {mine.place}: give each broker a name of its own, with node in the"
                     " section journal, or JDBCSTORE_JOURNAL_NODE; or stop one, if they are the same",
                     option="journal.node",
                 )
-            if self._stopping.wait(ROUND):
+            if self.stopping.wait(ROUND):
                 return
             before, member = member, members.find(mine.node)
             heard += member is not None and member[0] != before[0]
@@ -250,11 +253,11 @@ class StreamFollower:
         self.member = replace(self.member, wants=name, fetched=0)
         useless = False
         try:
-            while not self._stopping.is_set():
+            while not self.stopping.is_set():
                 self.report(members, now=True)
                 copy = members.offered(name)
                 if copy is None:
-                    self._stopping.wait(_RETRY)
+                    self.stopping.wait(_RETRY)
                     continue
                 if useless := copy.applied < least:
                     self._note(
@@ -282,7 +285,7 @@ class StreamFollower:
                 members.drop(name)
             if useless:
                 self.report(members, now=True)
-                self._stopping.wait(_USELESS)
+                self.stopping.wait(_USELESS)
 
     def _fetched(self, members: Members, percentage: int) -> None:
         self.member = replace(self.member, fetched=percentage)
@@ -292,25 +295,11 @@ class StreamFollower:
 
     def report(self, members: Members, *, now: bool = False) -> None:
         """Publish this member's status, at most once per ``_REPORT``."""
-        time = self._clock.monotonic()
+        time = self.clock.monotonic()
         if now or time >= self._reported + _REPORT:
             self._reported = time
             with suppress(StoreUnavailable):
                 members.report(self.member)
-
-    def is_stopping(self, seconds: float) -> bool:
-        """Wait; return whether it is to stop."""
-        return self._stopping.wait(seconds)
-
-    @property
-    def config(self) -> JournalConfig:
-        """The options of the journal."""
-        return self._config
-
-    @property
-    def clock(self) -> Clock:
-        """The clock of its rounds."""
-        return self._clock
 
     @property
     def progress(self) -> Progress | None:
@@ -368,7 +357,7 @@ class Following:
             self._note(is_complete=is_complete)
             if is_last:
                 return
-            is_last = self._follower.is_stopping(ROUND)
+            is_last = self._follower.stopping.wait(ROUND)
 
     def _round(self, *, settled: bool) -> bool:
         """Apply the records of the stream; return whether none are left. ``settled``: ask a leader with a
@@ -390,7 +379,7 @@ class Following:
             self._log.find(contents)
             self._front.follow()
         clock = self._follower.clock
-        if self._follower.is_stopping(0) or clock.monotonic() >= self._written + _CHECKPOINT:
+        if self._follower.stopping.is_set() or clock.monotonic() >= self._written + _CHECKPOINT:
             self._front.checkpoint()
             self._written = clock.monotonic()
         return self._overlay.last_number >= contents.last_number

@@ -32,7 +32,7 @@ def skip_every_fence() -> None:
     skip_the_fence()
 
     async def append(server: Any, message: bytes, after: int) -> None:  # noqa: ARG001
-        await server._connection.js.publish(server._subject, message, timeout=ANSWER)
+        await server.connection.js.publish(server._subject, message, timeout=ANSWER)
 
     mutate(StreamServer, "_append", append)
 

@@ -35,7 +35,7 @@ def test_the_end_comes_before_the_next_turn() -> None:
         done = loop.create_future()
         loop.call_soon(lambda: order.append(("soon", loop.turns)))
         loop.call_soon(done.set_result, None)
-        loop.call_at_end(lambda: order.append(("end", loop.turns)))
+        loop.ends.append(lambda: order.append(("end", loop.turns)))
         before = loop.turns
         await done
         # The number of a turn is counted when the one before it ends.
@@ -61,7 +61,7 @@ def test_what_an_end_begins_is_not_kept_waiting(how: str) -> None:
             "create_task": lambda: tasks.append(loop.create_task(task())),
         }
         tasks: list[object] = []
-        loop.call_at_end(begin[how])
+        loop.ends.append(begin[how])
         await done.wait()
 
     on_a_loop(main)
@@ -76,9 +76,9 @@ def test_an_end_that_asks_for_another_one_leaves_turns_to_others() -> None:
             nonlocal ends
             ends += 1
             if not over.is_set():
-                loop.call_at_end(end)
+                loop.ends.append(end)
 
-        loop.call_at_end(end)
+        loop.ends.append(end)
         threading.Thread(target=loop.call_soon_threadsafe, args=(over.set,)).start()
         await over.wait()
         assert ends > 0
@@ -92,7 +92,7 @@ def test_what_follows_an_end_is_done_in_the_same_turn() -> None:
     async def main() -> None:
         loop = here()
         turns: list[int] = []
-        loop.call_at_end(lambda: loop.call_at_end(lambda: turns.append(loop.turns)))
+        loop.ends.append(lambda: loop.ends.append(lambda: turns.append(loop.turns)))
         before = loop.turns
         await asyncio.sleep(0)
         assert turns == [before + 1]
@@ -108,8 +108,8 @@ def test_an_error_does_not_end_the_loop() -> None:
         def fail() -> None:
             raise RuntimeError("broken")
 
-        loop.call_at_end(fail)
-        loop.call_at_end(lambda: loop.call_soon(done.set))
+        loop.ends.append(fail)
+        loop.ends.append(lambda: loop.call_soon(done.set))
         await done.wait()
         assert [str(error) for error in heard] == ["broken"]
 

@@ -75,7 +75,7 @@ class Committer:
         self.fence = fence
         self._recorder = recorder
         if fence is not None:
-            fence.on_cut(self._abort)
+            fence.cuts.append(self._abort)
         self.sequence = SequenceAllocator(session, journaled=journaled)
         self._connection: Connection | None = None
         self._epoch: EpochGuard | None = None if fence is None else fence.guard

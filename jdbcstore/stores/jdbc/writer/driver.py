@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.errors import StoreError
+from jdbcstore.stores.jdbc.writer.committer import Committer
 from jdbcstore.stores.jdbc.writer.queue import WriteQueue
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 from jdbcstore.util.futures import QueuedFuture
@@ -34,15 +35,13 @@ class Begun(NamedTuple):
 class DrivenWriter(Protocol):
     """The writer, as its driver sees it. Only the holder of the writer lock changes it."""
 
+    committer: Committer
     writer_lock: Any
     """A lock."""
     pending: WriteQueue
     """The queue, which is only looked at here, and without the writer's lock."""
     begun: Begun | None
     """The batch that was taken last, until it is finished."""
-
-    def send(self, units: list[WriteUnit]) -> SentWrite | None:
-        """Begin to write them without waiting for anything; None if that is not possible."""
 
     def take_at_once(self, unit: WriteUnit) -> bool:
         """Take a unit that was not queued as the next batch; false if another has to be written first."""
@@ -68,7 +67,7 @@ class LoopDriver:
 
     def __init__(self, writer: DrivenWriter, loop: AbstractEventLoop) -> None:
         self._writer = writer
-        self._loop = loop
+        self.loop = loop
         self._thread = get_ident()
         self._is_running = False
         self._line: object = None
@@ -89,15 +88,10 @@ class LoopDriver:
         """Whether this is the loop's thread."""
         return get_ident() == self._thread
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the loop is closed, and will do nothing more."""
-        return self._loop.is_closed()
-
     def call(self) -> bool:
         """Have the loop go on, from any thread; False if it is closed."""
         try:
-            self._loop.call_soon_threadsafe(self.go_on)
+            self.loop.call_soon_threadsafe(self.go_on)
         except RuntimeError:
             return False
         return True
@@ -185,7 +179,7 @@ class LoopDriver:
         """Send a batch, and await the answer; false if the thread has to go on."""
         writer = self._writer
         try:
-            sent = writer.send(units)
+            sent = writer.committer.send(units)
         except StoreError:
             sent = None  # the thread gets the same error
         writer.begun = Begun(units, sent)
@@ -203,7 +197,7 @@ class LoopDriver:
         except OSError:
             return False
         self._line, self._watched = sent.line, watched
-        self._loop.add_reader(watched, self._on_event)
+        self.loop.add_reader(watched, self._on_event)
         return True
 
     def _is_gathering(self) -> bool:
@@ -223,7 +217,7 @@ class LoopDriver:
             if self._alone:
                 self._alone -= 1
                 return False
-            self._gathering = self._loop.call_later(_PATIENCE, self._gathered)
+            self._gathering = self.loop.call_later(_PATIENCE, self._gathered)
         return True
 
     def _gathered(self) -> None:
@@ -237,9 +231,9 @@ class LoopDriver:
         if done is self._is_sending and self._watched is not None:
             self._is_sending = not done
             if done:
-                self._loop.remove_writer(self._watched)
+                self.loop.remove_writer(self._watched)
             else:
-                self._loop.add_writer(self._watched, self._on_event)
+                self.loop.add_writer(self._watched, self._on_event)
 
     def stop(self) -> None:
         """Await no answer any more."""
@@ -249,9 +243,9 @@ class LoopDriver:
         watched, self._watched, self._line = self._watched, None, None
         if watched is None:
             return
-        if not self._loop.is_closed():
-            self._loop.remove_reader(watched)
-            self._loop.remove_writer(watched)
+        if not self.loop.is_closed():
+            self.loop.remove_reader(watched)
+            self.loop.remove_writer(watched)
         self._is_sending = False
         os.close(watched)
 

@@ -75,11 +75,11 @@ class Writer:
         parts: dict[str, Any] = {"fence": fence, "recorder": recorder, "journaled": journaled}
         self._lock = threading.RLock()
         """Protects the queue; never held during I/O."""
-        self._committer = (
+        self.committer = (
             Committer(session, **parts) if audit is None else AuditedCommitter(session, audit, **parts)
         )
         self._statistics = StatisticsRefresher(session.refresh_statistics)
-        self._commits = Commits(self._committer, statistics=self._statistics, lock=self._lock)
+        self._commits = Commits(self.committer, statistics=self._statistics, lock=self._lock)
         self.pending = WriteQueue(
             max_count=session.config.max_pending_count, max_bytes=session.config.max_pending_bytes
         )
@@ -112,7 +112,7 @@ class Writer:
     @property
     def last_sequence(self) -> int:
         """The last sequence that this writer assigned; 0 if none yet."""
-        return self._committer.sequence.last
+        return self.committer.sequence.last
 
     @property
     def timings(self) -> Timings:
@@ -138,11 +138,11 @@ class Writer:
     def guard_by(self, epoch: EpochGuard) -> None:
         """See :meth:`Committer.guard_by`; waits for the current write."""
         with self.writer_lock:
-            self._committer.guard_by(epoch)
+            self.committer.guard_by(epoch)
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
         """Write units that are submitted on this loop's thread on the loop; see :class:`LoopDriver`."""
-        if not self._committer.sends:
+        if not self.committer.sends:
             return
         with self._lock:
             before, self._driver = self._driver, None if loop is None else LoopDriver(self, loop)
@@ -358,7 +358,7 @@ class Writer:
             with self.writer_lock:
                 if self.begun is not None:  # the loop had taken it when the store was closed
                     self.finish(self.begun)
-                self._committer.close()
+                self.committer.close()
         except BaseException as error:
             log.exception("the writer stopped; the store is closed")
             with self._lock:
@@ -386,7 +386,7 @@ class Writer:
             try:
                 self._wakes.get(timeout=None if driver is None else _LOOK)
             except Empty:
-                if driver is not None and driver.has_ended:
+                if driver is not None and driver.loop.is_closed():
                     self._leave(driver)
 
     def _leave(self, driver: LoopDriver) -> None:
@@ -411,10 +411,6 @@ class Writer:
             goes_on = not self._queue or driver.call()
         if not goes_on:
             self._leave(driver)
-
-    def send(self, units: list[WriteUnit]) -> SentWrite | None:
-        """See :meth:`Committer.send`."""
-        return self._committer.send(units)
 
     def take_at_once(self, unit: WriteUnit) -> bool:
         """Take a unit that was not queued, for the driver, under the writer lock; false if not first."""
