@@ -65,7 +65,8 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         self._policies = policies
         self._directory = directory
         self._options = options
-        self._subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
+        self.subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
+        """The subscriptions with a consumer, including browsers, and the patterns of their destinations."""
         """Subscriptions with wildcards."""
         self._recording: dict[Destination, Future[None]] = {}
         """The queues of virtual topics that the store has recorded, or is recording."""
@@ -121,7 +122,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         """Close all subscriptions, and wait until the queues of virtual topics are recorded."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        for subscription in list(self._subscriptions):
+        for subscription in list(self.subscriptions):
             subscription.close()
         await asyncio.gather(*self._recording.values(), return_exceptions=True)
 
@@ -149,7 +150,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
             self.check_name(name)
             self._check_may_make(name)
             destination = self._make(name, is_empty=True)
-            for subscription, patterns in self._subscriptions.items():
+            for subscription, patterns in self.subscriptions.items():
                 if any(pattern.matches(name) for pattern in patterns):
                     destination.add(subscription)
         return destination
@@ -290,11 +291,6 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
 
     # Subscriptions
 
-    @property
-    def subscriptions(self) -> Collection[BaseSubscription]:
-        """The subscriptions with a consumer, including browsers."""
-        return self._subscriptions.keys()
-
     def attach(self, subscription: BaseSubscription) -> None:
         """Attach a subscription to its destinations, including later ones that match.
 
@@ -302,7 +298,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         """
         names = subscription.request.destination.members
         patterns = [DestinationPattern(name) for name in names if is_wildcard(name)]
-        self._subscriptions[subscription] = patterns
+        self.subscriptions[subscription] = patterns
         destinations = {self.find(name) for name in names if not is_wildcard(name)}
         if patterns:
             destinations.update(
@@ -315,7 +311,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
 
     def detach(self, subscription: BaseSubscription) -> None:
         """Forget a closed subscription."""
-        self._subscriptions.pop(subscription, None)
+        self.subscriptions.pop(subscription, None)
 
     # Administration
 

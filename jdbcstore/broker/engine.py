@@ -93,8 +93,7 @@ class Engine:
         tracing: Tracing | None = None,
     ) -> None:
         self.store, self.options = store, options or EngineOptions()
-        self.is_stopping = False
-        self._tracing, self._defect_handler = tracing, on_defect
+        self.is_stopping, self._tracing, self._defect_handler = False, tracing, on_defect
         options, policies = self.options, policies or Policies()
         self.loop = loop = BrokerLoop(clock or SystemClock(), self._on_defect)
         """The loop, and the threads for functions that read from the store."""

@@ -30,18 +30,13 @@ class InboxTable(Database):
                 f"an inbox is not supported on {self.adapter.name}: use PostgreSQL, MySQL, MariaDB or SQLite",
                 option="url",
             )
-        self._engine = self.connect_with(limited=True, poolclass=NullPool)
+        self.engine = self.connect_with(limited=True, poolclass=NullPool)
         self._closed = False
-
-    @property
-    def dialect(self) -> Dialect:
-        """SQLAlchemy's dialect, with its driver."""
-        return self._engine.dialect
 
     @cached_property
     def statements(self) -> InboxStatements:
         """The statements about it."""
-        return InboxStatements(self.tables, self.adapter, self.dialect, ours=True, hinted=False)
+        return InboxStatements(self.tables, self.adapter, self.engine.dialect, ours=True, hinted=False)
 
     def prepare(self) -> None:
         """Create the table, or check it.
@@ -51,12 +46,12 @@ class InboxTable(Database):
         """
         table = self.tables.inbox
         with self.translated():
-            columns = inspect_tables(self._engine, self.adapter, [table]).columns
+            columns = inspect_tables(self.engine, self.adapter, [table]).columns
             if table in columns:
                 check_table(table, columns[table])
             else:
                 self.check_creates(table, "inbox.sql")
-                create_table(self._engine, self.adapter, table)
+                create_table(self.engine, self.adapter, table)
 
     def clean(self, consumer: str, age_ms: int) -> int:
         """Delete entries that a consumer processed before that time; return their number.
@@ -65,7 +60,7 @@ class InboxTable(Database):
         :raises StoreClosed: :meth:`close` was called
         """
         sql, total = self.statements, 0
-        with self.translated(), self._engine.connect() as connection:
+        with self.translated(), self.engine.connect() as connection:
             while not self._closed:
                 values = {"consumer": consumer, "age_ms": age_ms, "limit": _PAGE}
                 row = sql.find_old.row(**values)
@@ -79,4 +74,4 @@ class InboxTable(Database):
     def close(self) -> None:
         """End a cleanup after its current statement."""
         self._closed = True
-        self._engine.dispose()
+        self.engine.dispose()

@@ -24,9 +24,9 @@ class OtherTables:
     """
 
     def __init__(self, url: str) -> None:
-        self._database = Database(url, StoreConfig(), must_exist=True)
-        with self._database.translated():
-            self._engine = self._database.connect_with(pool_size=2)
+        self.database = Database(url, StoreConfig(), must_exist=True)
+        with self.database.translated():
+            self._engine = self.database.connect_with(pool_size=2)
             try:
                 self._connection = self._engine.connect()
             except BaseException:
@@ -37,14 +37,9 @@ class OtherTables:
         self._connection.close()
         self._engine.dispose()
 
-    @property
-    def place(self) -> str:
-        """The URL without secrets."""
-        return self._database.place
-
     def columns(self) -> Mapping[str, Mapping[str, str]]:
         """Return the columns of each table, by name in small letters, with their types."""
-        with self._database.translated():
+        with self.database.translated():
             looker = inspect(self._connection)
             return {
                 name: {column["name"].lower(): str(column["type"]) for column in looker.get_columns(name)}
@@ -53,12 +48,12 @@ class OtherTables:
 
     def fetch(self, statement: Select[Any], **values: Any) -> list[Any]:
         """Return all rows."""
-        with self._database.translated():
+        with self.database.translated():
             return [*self._connection.execute(statement, values)]
 
     def stream(self, statement: Select[Any]) -> Iterator[Any]:
         """Yield the rows, of which few are in memory at a time."""
-        with self._database.translated(), self._engine.connect() as connection:
+        with self.database.translated(), self._engine.connect() as connection:
             yield from _streaming(connection).execute(statement)
 
 

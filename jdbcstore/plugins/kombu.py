@@ -206,15 +206,12 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def __init__(self, connection: Transport, **options: Any) -> None:
         super().__init__(connection, **options)
         self._shared = connection.shared
+        self.routing = self._shared.routing
+        """The queues, exchanges and bindings."""
         self.deliveries = Deliveries(connection)
         """The claims of the messages that were delivered."""
         self._without_ack: set[str] = set()
         self._schedules: dict[str, PollSchedule] = {}
-
-    @property
-    def routing(self) -> Routing:
-        """The queues, exchanges and bindings."""
-        return self._shared.routing
 
     # Exchanges
 

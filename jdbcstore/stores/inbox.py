@@ -79,7 +79,7 @@ class Inbox:
             raise TypeError(
                 f"an inbox notes messages by their id, a str or a MessageId, not {type(message_id).__name__}"
             )
-        joined = CallersConnection(self._table, self._table.dialect, connection)
+        joined = CallersConnection(self._table, self._table.engine.dialect, connection)
         joined.check()
         note = {"consumer": self._consumer, "msgid": key_of(str(message_id))}
         return joined.change(self._table.statements.add, **note) == 1

@@ -136,6 +136,8 @@ class StoreTables:
             session.close()
             raise
         self.rows = session.of(RowStatements)
+        self.place = session.place
+        """The URL without secrets."""
 
     def __enter__(self) -> Self:
         return self
@@ -145,11 +147,6 @@ class StoreTables:
 
     def close(self) -> None:
         self.session.close()
-
-    @property
-    def place(self) -> str:
-        """The URL without secrets."""
-        return self.session.place
 
     def message_count(self) -> int:
         """Return the number of messages, including those of prepared transactions."""

@@ -114,8 +114,8 @@ def test_memory_is_bounded_and_the_order_kept(tmp_path: Path) -> None:
     for number in range(3000):
         cursor.push(entry(number))
     assert cursor.count == 3000
-    assert cursor.count_in_memory <= LIMIT // entry(0).size + 1
-    assert memory.used == cursor.count_in_memory * entry(0).size
+    assert cursor.in_memory.count <= LIMIT // entry(0).size + 1
+    assert memory.used == cursor.in_memory.count * entry(0).size
     assert len(files(tmp_path)) == 1
     assert os.listdir(tmp_path) == []
 
@@ -126,7 +126,7 @@ def test_memory_is_bounded_and_the_order_kept(tmp_path: Path) -> None:
 
     assert number == 2999
     assert memory.used == 0
-    assert (cursor.count, cursor.count_in_memory, files(tmp_path)) == (0, 0, [])
+    assert (cursor.count, cursor.in_memory.count, files(tmp_path)) == (0, 0, [])
 
 
 def test_it_goes_on_in_files_until_they_are_empty(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_what_has_expired_is_taken_out(tmp_path: Path) -> None:
         one = entry(number)
         one.message = one.message.replace(expiration_ms=10 + number % 2)
         cursor.push(one)
-    in_memory = cursor.count_in_memory
+    in_memory = cursor.in_memory.count
 
     expired = cursor.take(lambda entry: 0 < entry.message.expiration_ms < 11)
     memory.decrease(sum(one.size for one in expired))

@@ -99,7 +99,7 @@ def test_a_slow_subscriber_goes_on_in_files(
             cursor = subscriber(slow)._cursor
             assert isinstance(cursor, FileCursor)
             assert subscriber(slow).pending == 999
-            assert 0 < cursor.count_in_memory * 2000 < 100_000
+            assert 0 < cursor.in_memory.count * 2000 < 100_000
             await slow.drain(1000)
             assert [int(body) for body in slow.bodies] == [*range(1000)]
             assert engine.resources.memory.used == 0

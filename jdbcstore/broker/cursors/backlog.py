@@ -79,52 +79,49 @@ class MemoryCursor(PriorityLanes):
 class Backlog:
     """A cursor, with returned entries in their places before it."""
 
-    __slots__ = ("_returned", "cursor")
+    __slots__ = ("cursor", "returned")
 
     def __init__(self, cursor: MessageCursor, lanes: int = 1) -> None:
         self.cursor = cursor
-        self._returned = PriorityLanes(lanes)
+        self.returned = PriorityLanes(lanes)
+        """Entries that were popped before, and were given back."""
 
     def head(self) -> Entry | None:
         """Return the next entry, which stays; None if none is in memory."""
-        if not self._returned.count:
+        if not self.returned.count:
             return self.cursor.head()
-        returned = self._returned.head()
+        returned = self.returned.head()
         assert returned is not None  # noqa: S101 - they are counted
         waiting = self.cursor.head()
-        return returned if waiting is None or self._returned.is_before(returned, waiting) else waiting
+        return returned if waiting is None or self.returned.is_before(returned, waiting) else waiting
 
     def pop(self, head: Entry) -> None:
         """Remove the entry just returned by :meth:`head`."""
-        if self._returned.count and self._returned.head() is head:
-            self._returned.pop()
+        if self.returned.count and self.returned.head() is head:
+            self.returned.pop()
         else:
             self.cursor.pop()
 
-    def give_back(self, entries: Sequence[Entry]) -> None:
-        """Insert entries that were popped before."""
-        self._returned.insert(entries)
-
     def take_returned(self) -> list[Entry]:
         """Remove returned entries."""
-        taken = list(self._returned)
-        self._returned.clear()
+        taken = list(self.returned)
+        self.returned.clear()
         return taken
 
     def waiting(self) -> list[Entry]:
         """Return the entries in memory, in order."""
-        return [*self._returned, *self.cursor.waiting()]
+        return [*self.returned, *self.cursor.waiting()]
 
     def take(self, wanted: Wanted) -> list[Entry]:
         """Remove the wanted entries in memory."""
-        return self._returned.take(wanted) + self.cursor.take(wanted)
+        return self.returned.take(wanted) + self.cursor.take(wanted)
 
     @property
     def is_empty(self) -> bool:
         """Whether no entry is known to wait."""
-        return not self._returned.count and self.cursor.is_empty
+        return not self.returned.count and self.cursor.is_empty
 
     def close(self) -> None:
         """Forget all. Their source must release returned entries."""
-        self._returned.clear()
+        self.returned.clear()
         self.cursor.close()

@@ -215,7 +215,8 @@ class FileCursor:
     """Whether more may be read into memory; if not, ``head`` must be called again later."""
 
     def __post_init__(self) -> None:
-        self._in_memory = PriorityLanes(self.lanes)
+        self.in_memory = PriorityLanes(self.lanes)
+        """The entries that are not in files."""
         self._spills: dict[int, Spill] = {}
         """By lane: the entries behind those in memory."""
         self._in_files = 0
@@ -228,18 +229,14 @@ class FileCursor:
     @property
     def count(self) -> int:
         """Entries in memory and in files."""
-        return self._in_memory.count + sum(map(len, self._spills.values()))
-
-    @property
-    def count_in_memory(self) -> int:
-        return self._in_memory.count
+        return self.in_memory.count + sum(map(len, self._spills.values()))
 
     def push(self, entry: Entry) -> None:
         """Add an entry, see :class:`jdbcstore.broker.cursors.backlog.MessageCursor`.
 
         :raises InvalidMessage: the message cannot be encoded
         """
-        lane = self._in_memory.lane_of(entry)
+        lane = self.in_memory.lane_of(entry)
         if lane not in self._spills and not self.memory.is_high:
             self._hold(entry)
             return
@@ -252,29 +249,29 @@ class FileCursor:
         self._count_files()
 
     def head(self) -> Entry | None:
-        head = self._in_memory.head()
+        head = self.in_memory.head()
         if self._spills:
-            lane_of_head = -1 if head is None else self._in_memory.lane_of(head)
+            lane_of_head = -1 if head is None else self.in_memory.lane_of(head)
             for lane in sorted(self._spills, reverse=True):
                 if lane <= lane_of_head:
                     return head
                 if not self.may_read():
                     return None
                 self._read_back(lane)
-                candidate = self._in_memory.head()
+                candidate = self.in_memory.head()
                 if candidate is not head:
                     return candidate
         return head
 
     def pop(self) -> Entry:
-        return self._in_memory.pop()
+        return self.in_memory.pop()
 
     def waiting(self) -> list[Entry]:
-        return list(self._in_memory)
+        return list(self.in_memory)
 
     def take(self, wanted: Wanted) -> list[Entry]:
         """Remove the wanted entries in memory; files cannot be searched."""
-        return self._in_memory.take(wanted)
+        return self.in_memory.take(wanted)
 
     @property
     def is_full(self) -> bool:
@@ -298,7 +295,7 @@ class FileCursor:
 
     @property
     def is_empty(self) -> bool:
-        return not self._in_memory.count and not self._spills
+        return not self.in_memory.count and not self._spills
 
     def close(self) -> None:
         for spill in self._spills.values():
@@ -306,8 +303,8 @@ class FileCursor:
         self._spills.clear()
         self._bodies.clear()
         self._count_files()
-        self.memory.release(self._in_memory)
-        self._in_memory.clear()
+        self.memory.release(self.in_memory)
+        self.in_memory.clear()
         self._failed = False
 
     def _read_back(self, lane: int) -> None:
@@ -346,7 +343,7 @@ class FileCursor:
             self._log_at = _LARGE
 
     def _hold(self, entry: Entry) -> None:
-        self._in_memory.append(entry)
+        self.in_memory.append(entry)
         self.memory.hold(entry)
 
 

@@ -132,8 +132,7 @@ class StoredRows:
 class InFlight:
     """Sequences that have left their cursor but are still stored, so pages must not return them again.
 
-    A sequence stays from :meth:`add` until the store has removed the message and no page from before that is
-    being read.
+    A sequence stays until the store has removed the message and no page from before that is being read.
 
     :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
         been delivered before, and are marked as redelivered
@@ -143,25 +142,22 @@ class InFlight:
         self.last_sequence = last_sequence
         self.redeliveries: dict[int, int] = {}
         """The redelivery counts of returned messages that are only in the store."""
-        self._sequences: set[int] = set()
+        self.sequences: set[int] = set()
         self._gone: set[int] = set()
         self._reading = 0
-
-    def add(self, sequence: int) -> None:
-        self._sequences.add(sequence)
 
     @property
     def count(self) -> int:
         """Messages in flight, and pages that are being read."""
-        return len(self._sequences) + self._reading
+        return len(self.sequences) + self._reading
 
     def __contains__(self, sequence: int) -> bool:
-        return sequence in self._sequences or sequence in self._gone
+        return sequence in self.sequences or sequence in self._gone
 
     def removed(self, entries: Sequence[Entry]) -> None:
         """Forget removed entries."""
         gone = [entry.sequence for entry in entries]
-        self._sequences.difference_update(gone)
+        self.sequences.difference_update(gone)
         if self._reading:
             self._gone.update(gone)
         if self.redeliveries:
@@ -170,7 +166,7 @@ class InFlight:
 
     def release(self, entries: Sequence[Entry]) -> None:
         """Leave entries to the store, whose pages may return them again."""
-        self._sequences.difference_update(entry.sequence for entry in entries)
+        self.sequences.difference_update(entry.sequence for entry in entries)
 
     def leave_to_store(self, entries: Sequence[Entry]) -> None:
         """Release entries that were with a consumer, like :meth:`release`."""

@@ -360,7 +360,7 @@ class Dispatcher:
 
     def dispatched_early(self, entry: Entry) -> None:
         """Record that an entry is stored after its delivery."""
-        self._pending.in_flight.add(entry.sequence)
+        self._pending.in_flight.sequences.add(entry.sequence)
         if self._pending.cursor is not None:
             self._pending.cursor.skip(entry)
 

@@ -162,7 +162,7 @@ class PendingMessages:
             if sequence in self.in_flight:
                 continue
             if wanted is None or wanted(Entry(message, self, sequence, stored=True)):
-                self.in_flight.add(sequence)
+                self.in_flight.sequences.add(sequence)
                 entry = self._entry_of(message)
                 self.memory.hold(entry)
                 taken.append(entry)
@@ -184,7 +184,7 @@ class PendingMessages:
         """Remove the entry just returned by :meth:`next`."""
         backlog.pop(entry)
         if entry.stored:
-            self.in_flight.add(entry.sequence)
+            self.in_flight.sequences.add(entry.sequence)
 
     def take(self, wanted: Wanted) -> list[Entry]:
         """Remove the wanted entries in memory."""
@@ -192,7 +192,7 @@ class PendingMessages:
         taken += self._take_unwanted(wanted)
         for entry in taken:
             if entry.stored:
-                self.in_flight.add(entry.sequence)
+                self.in_flight.sequences.add(entry.sequence)
         return taken
 
     def take_expired(self) -> list[Entry]:
@@ -215,8 +215,8 @@ class PendingMessages:
         """Put entries back in their places, and set-aside ones too, which would otherwise overtake them."""
         entries = [*entries, *self.aside]
         self.aside.clear()
-        self.stored.give_back([entry for entry in entries if entry.stored])
-        self.transient.give_back([entry for entry in entries if not entry.stored])
+        self.stored.returned.insert([entry for entry in entries if entry.stored])
+        self.transient.returned.insert([entry for entry in entries if not entry.stored])
 
     def _take_unwanted(self, wanted: Wanted) -> list[Entry]:
         taken = [entry for entry in self.unwanted if wanted(entry)]
@@ -310,7 +310,7 @@ class PendingMessages:
     def give_back(self, entries: Sequence[Entry]) -> None:
         entries = _when_written(entries, self._give_back_late)
         if self._heir is not None:
-            self.transient.give_back([entry for entry in entries if not entry.stored])
+            self.transient.returned.insert([entry for entry in entries if not entry.stored])
             self._heir([entry for entry in entries if entry.stored])
             return
         self.put_back([entry for entry in entries if not entry.is_unloaded])

@@ -215,7 +215,7 @@ class Durable:
 
     def __init__(self, key: Key, destination: Destination, selector: str | None) -> None:
         self.key = key
-        self.pattern = DestinationPattern(destination)
+        self.destination, self.pattern = destination, DestinationPattern(destination)
         self.selector = selector
         self.defect: InvalidSelector | None = None
         """The reason why its stored selector is invalid, so that only this subscription cannot be
@@ -260,10 +260,6 @@ class Durable:
         """
         self.is_in_use = self.is_ending = False
         self.is_certain = self.is_certain and is_certain
-
-    @property
-    def destination(self) -> Destination:
-        return self.pattern.destination
 
     @property
     def name(self) -> str:

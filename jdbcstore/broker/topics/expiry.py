@@ -53,7 +53,7 @@ class TopicExpiry:
                 sequence = message.sequence or 0
                 if 0 < message.expiration_ms < now_ms and sequence not in state.in_flight:
                     entry = Entry(message, source, sequence, stored=True)
-                    state.in_flight.add(sequence)
+                    state.in_flight.sequences.add(sequence)
                     topic.memory.hold(entry)
                     (expired if state.durable.wants(message) else unwanted).append(entry)
             if not expired and not unwanted:

@@ -391,7 +391,7 @@ class Document:
             # Lines of text, or <props><prop key="a">b</prop></props>.
             self.placeholders.add_lines(inline.text or "")
             for element in inline.all("prop"):
-                self.placeholders.add({element.attributes.get("key", ""): element.text})
+                self.placeholders.properties.update({element.attributes.get("key", ""): element.text})
 
     def _add_files(self, at: Located, locations: str) -> None:
         for location in filter(None, map(str.strip, locations.split(","))):

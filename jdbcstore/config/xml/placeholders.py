@@ -22,19 +22,15 @@ class Placeholders:
         self._environment = environment
         self._folder = folder
         self._files: list[str] = []
-        self._properties: dict[str, str] = {}
+        self.properties: dict[str, str] = {}
         self.environment_wins = False
         """Whether the environment wins over properties: Spring's ``SYSTEM_PROPERTIES_MODE_OVERRIDE``."""
-
-    def add(self, properties: Mapping[str, str]) -> None:
-        """Define properties."""
-        self._properties.update(properties)
 
     def add_lines(self, text: str | bytes) -> None:
         """Define the properties in the lines of a properties file."""
         import javaproperties
 
-        self.add(javaproperties.loads(text))
+        self.properties.update(javaproperties.loads(text))
 
     def add_file(self, location: str) -> None:
         """Define the properties of a file at a Spring location: ``file:``, ``classpath:`` or a path.
@@ -73,7 +69,7 @@ class Placeholders:
 
     def _value(self, expression: str) -> str:
         name, colon, default = expression.partition(":")
-        sources: list[Callable[[str], str | None]] = [self._properties.get, self._from_environment]
+        sources: list[Callable[[str], str | None]] = [self.properties.get, self._from_environment]
         if self.environment_wins:
             sources.reverse()
         # Spring looks for the whole expression first, including the colon.

@@ -123,11 +123,6 @@ class StreamFollower:
         """Begin to follow."""
         self._thread.start()
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the database, or the memory, has all records of the last round."""
-        return self.member.is_complete
-
     def finish(self) -> None:
         """Follow to the end of the stream once more, and write all to the database: this is the master now.
 
@@ -149,7 +144,7 @@ class StreamFollower:
             while not self.stopping.is_set():
                 self._attempt()
                 self.stopping.wait(_RETRY if self.member.trouble else ROUND)
-            if self._finishing and self.failure is None and not self.is_complete:
+            if self._finishing and self.failure is None and not self.member.is_complete:
                 self.failure = Behind(self.member.trouble or "the database is not complete")
         except StoreError as error:
             self.failure = error

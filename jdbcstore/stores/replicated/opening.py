@@ -95,7 +95,7 @@ def open_replicated(
         except StoreUnavailable as error:
             # Its servers may elect, as they do for streams that brokers have just made.
             is_late = deadline is not None and time.monotonic() >= deadline
-            if isinstance(error, AuthenticationFailed) or (is_late and not follower.is_complete):
+            if isinstance(error, AuthenticationFailed) or (is_late and not follower.member.is_complete):
                 raise
             if is_late:
                 raise NotMaster(f"this broker cannot be the master yet: {error}") from error
@@ -174,7 +174,7 @@ def _checked(configuration: Configuration) -> Configuration:
 
 def _wait_complete(follower: StreamFollower, deadline: float | None, cancel: threading.Event | None) -> None:
     """Wait until a follower has everything; until that is decided, ignore the deadline."""
-    while not follower.is_complete or not follower.decided.is_set():
+    while not follower.member.is_complete or not follower.decided.is_set():
         if follower.failure is not None:
             raise follower.failure
         is_late = deadline is not None and time.monotonic() >= deadline

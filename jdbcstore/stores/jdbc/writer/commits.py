@@ -58,7 +58,7 @@ class Commits:
     def cancel(self) -> list[WriteUnit | Call]:
         """Cancel the statement that is running, and return the units in flight: their outcome is unknown."""
         self._cancelled = True
-        self._committer.cancel()
+        self._committer.cancelled.set()
         return self.take()
 
     def write_alone(self, unit: WriteUnit) -> Any:

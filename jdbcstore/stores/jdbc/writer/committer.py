@@ -87,7 +87,8 @@ class Committer:
         """A connection was lost, or its server has become read-only."""
         self.unended = 0
         """The number of lost connections that cannot be ended: another server has them, perhaps."""
-        self._cancelled = threading.Event()
+        self.cancelled = threading.Event()
+        """Set to end retries at once, with :class:`StoreClosed`; by any thread."""
 
     @property
     def sends(self) -> bool:
@@ -180,10 +181,6 @@ class Committer:
         if connection is not None:
             connection.abort()
 
-    def cancel(self) -> None:
-        """End retries at once, with :class:`StoreClosed`. For any thread."""
-        self._cancelled.set()
-
     def connection(self) -> Connection:
         """Return the writer's connection; a new one if it was lost, once the server has ended the lost one.
 
@@ -257,7 +254,7 @@ class Committer:
 
     def pause(self, seconds: float) -> None:
         """Wait before a retry; :meth:`cancel` ends the wait with :class:`StoreClosed`."""
-        if self._cancelled.wait(seconds):
+        if self.cancelled.wait(seconds):
             raise StoreClosed("the store was closed before this was written")
 
     def close(self) -> None:

@@ -80,6 +80,8 @@ class Writer:
         )
         self._statistics = StatisticsRefresher(session.refresh_statistics)
         self._commits = Commits(self.committer, statistics=self._statistics, lock=self._lock)
+        self.timings = self._commits.timings
+        """The commits of this writer, and their rows."""
         self.pending = WriteQueue(
             max_count=session.config.max_pending_count, max_bytes=session.config.max_pending_bytes
         )
@@ -113,11 +115,6 @@ class Writer:
     def last_sequence(self) -> int:
         """The last sequence that this writer assigned; 0 if none yet."""
         return self.committer.sequence.last
-
-    @property
-    def timings(self) -> Timings:
-        """The commits of this writer, and their rows."""
-        return self._commits.timings
 
     def submit(self, unit: WriteUnit) -> StoreFuture[Any]:
         """Queue a unit, waiting while the queue is full; the future completes after the commit.

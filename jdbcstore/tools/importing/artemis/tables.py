@@ -44,7 +44,7 @@ class ArtemisTables:
         self._damaged = damaged
         self._progress = progress
         self._tables = OtherTables(url)
-        self.place = self._tables.place
+        self.place = self._tables.database.place
         self.node = ""
         self.has_all = True
         self.shares = SharedLocks()  # tables have a lease, which is only looked at

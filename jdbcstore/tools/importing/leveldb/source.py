@@ -38,5 +38,5 @@ class LevelDbSource(FolderSource):
     def open_store(self, path: Path, reading: Reading) -> LevelDbStore:
         [index] = [path] if path in self._indexes else self._elsewhere or [path]
         store = LevelDbStore(path, reading, index)
-        self._resources.callback(store.close)
+        self._resources.callback(store.state.close)
         return store

@@ -61,15 +61,11 @@ class LevelDbStore(LoggedStore):
         self._indexes = indexes
         self.logs = RecordLogs(folder, self.files, self.findings.damage)
         self.file_count = len(self.logs.logs)
-        self._state = LevelDbState()
+        self.state = LevelDbState()
 
     @classmethod
     def is_in(cls, folder: Path) -> bool:
         return bool(log_paths(folder))
-
-    def close(self) -> None:
-        """Remove the files of the replay."""
-        self._state.close()
 
     def body(self, place: BodyPlace) -> bytes:
         return unpacked(self.logs.read(place))
@@ -84,7 +80,7 @@ class LevelDbStore(LoggedStore):
         for unit in self.logs.units(start, self.progress):
             for record in unit:
                 try:
-                    self._state.apply(record)
+                    self.state.apply(record)
                 except (MalformedLog, InvalidDestination) as error:
                     place = self.logs.place_of(record.position)
                     self.findings.damage(*place, len(record.content), str(error))
@@ -106,15 +102,15 @@ class LevelDbStore(LoggedStore):
         before = len(self.findings.damages)
         last = Written(b"", -1, None)
         for written in TableSet(path, self.findings.damage).read():
-            self._state.add_indexed(written)
+            self.state.add_indexed(written)
             last = max(last, written, key=lambda mark: mark.sequence)
         if last[::2] != _CLOSED:
             self.findings.damage(path, 0, 0, "the index does not end with what its broker writes last")
         if len(self.findings.damages) == before:
-            self._state.end_index(lambda reason: self.findings.damage(path, 0, 0, reason))
+            self.state.end_index(lambda reason: self.findings.damage(path, 0, 0, reason))
             return position
         if not is_complete:
-            self._state.end_index(lambda reason: self.findings.damage(path, 0, 0, reason))
+            self.state.end_index(lambda reason: self.findings.damage(path, 0, 0, reason))
             self.findings.note(
                 f"{path} is damaged, and logs of {self.folder} are missing, which ActiveMQ removes when no"
                 " message is in them: messages acknowledged there may reappear"
@@ -125,13 +121,13 @@ class LevelDbStore(LoggedStore):
 
     def _fill(self) -> None:
         """Add the rest to the replay: subscriptions, messages in order, prepared transactions."""
-        collections = self._state.collections
+        collections = self.state.collections
         subscriptions: dict[int, dict[str, int]] = {}
         for number, collection in sorted(collections.items()):
             if isinstance(collection, DurableKey):
                 self._subscribe(number, collection, subscriptions)
         in_doubt = []
-        for number in self._state.entry_collections():
+        for number in self.state.entry_collections():
             kept = collections.get(number)
             if isinstance(kept, Destination):
                 self._add_all(number, kept, subscriptions.get(number, {}))
@@ -145,7 +141,7 @@ class LevelDbStore(LoggedStore):
     def _subscribe(
         self, number: int, subscription: DurableKey, subscriptions: dict[int, dict[str, int]]
     ) -> None:
-        topic = self._state.collections.get(subscription.topic)
+        topic = self.state.collections.get(subscription.topic)
         if not isinstance(topic, Destination) or not topic.is_topic:
             self.findings.note(
                 f"the subscription {subscription.info.subscription_name} of {subscription.info.client_id} is"
@@ -154,12 +150,12 @@ class LevelDbStore(LoggedStore):
             return
         key = _key(number)
         self.apply(Subscribed(key, subscription.info))
-        subscriptions.setdefault(subscription.topic, {})[key] = self._state.acknowledged.get(number, 0)
+        subscriptions.setdefault(subscription.topic, {})[key] = self.state.acknowledged.get(number, 0)
 
     def _add_all(self, collection: int, destination: Destination, acknowledged: dict[str, int]) -> None:
         is_unwanted = destination.is_topic and not (acknowledged or destination.is_temporary)
         done = min(acknowledged.values(), default=-1)
-        for entry in self._state.entries(collection):
+        for entry in self.state.entries(collection):
             if is_unwanted or entry.number <= done:
                 continue
             message = self._read(entry, destination)
@@ -177,7 +173,7 @@ class LevelDbStore(LoggedStore):
     def _add_unknown(self, collection: int) -> None:
         """Add messages of a collection that is in no log any more to the queues that they were sent to."""
         count = 0
-        for entry in self._state.entries(collection):
+        for entry in self.state.entries(collection):
             message = self._read(entry, f"the collection {collection}")
             destination = None if message is None else message.message.destination
             if message is not None and destination is not None and not destination.is_topic:
@@ -195,14 +191,14 @@ class LevelDbStore(LoggedStore):
         )  # fmt: skip
 
     def _add_prepared(self, collection: int, xid: XATransactionId) -> None:
-        for entry in self._state.entries(collection):
+        for entry in self.state.entries(collection):
             if entry.acknowledges is None:
                 message = self._read(entry, str(xid))
                 if message is not None and message.message.destination is not None:
                     self.apply(AddedMessage(message.message.destination, message.name, message.place, xid))
                 continue
             queue, number, subscription = entry.acknowledges
-            acknowledged = self._state.collections.get(queue)
+            acknowledged = self.state.collections.get(queue)
             if not isinstance(acknowledged, Destination):
                 self.findings.damage(
                     self.folder,
@@ -217,7 +213,7 @@ class LevelDbStore(LoggedStore):
         self.apply(Ended(xid, Outcome.PREPARED))
 
     def _acknowledge(self, xid: XATransactionId, queue: int, destination: Destination, number: int) -> None:
-        position = self._state.position(queue, number)
+        position = self.state.position(queue, number)
         if position is None:
             return
         message = self._read(StoredEntry(number, position, None), destination)
@@ -227,8 +223,8 @@ class LevelDbStore(LoggedStore):
     def _acknowledge_up_to(
         self, xid: XATransactionId, topic: int, destination: Destination, number: int, subscription: int
     ) -> None:
-        done = self._state.acknowledged.get(subscription, 0)
-        for entry in self._state.entries(topic):
+        done = self.state.acknowledged.get(subscription, 0)
+        for entry in self.state.entries(topic):
             if done < entry.number <= number:
                 message = self._read(entry, destination)
                 if message is not None:
