@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from jdbcstore.message.destination import Destination
 
@@ -17,7 +17,8 @@ _LAST = 20
 """The most attempts of a message."""
 
 
-_Key = tuple[Destination, bool, int, str | None]
+Key = tuple[Destination, bool, int]
+"""A message of a source: its destination, whether it is stored, and its sequence."""
 
 
 class Attempt(NamedTuple):
@@ -28,43 +29,33 @@ class Attempt(NamedTuple):
     """The outcome and the consumer."""
 
 
-class Tried(Protocol):
-    """A message of a source, identified by its sequence."""
-
-    @property
-    def destination(self) -> Destination: ...
-
-    stored: bool
-    sequence: int
-
-
 class Attempts:
     """The last failed attempts of messages that are not dead letters yet."""
 
     def __init__(self) -> None:
-        self._by_message: OrderedDict[_Key, deque[Attempt]] = OrderedDict()
+        self._by_message: OrderedDict[tuple[Key, str | None], deque[Attempt]] = OrderedDict()
 
-    def record(self, entries: Iterable[Tried], subscriber: str | None, attempt: Attempt) -> None:
+    def record(self, messages: Iterable[Key], subscriber: str | None, attempt: Attempt) -> None:
         """Record the same attempt of each message.
 
         :param subscriber: ``client id:name`` of a durable subscription
         """
-        for entry in entries:
-            key = _key(entry, subscriber)
+        for message in messages:
+            key = message, subscriber
             self._by_message.setdefault(key, deque(maxlen=_LAST)).append(attempt)
             self._by_message.move_to_end(key)
             if len(self._by_message) > _MOST:
                 self._by_message.popitem(last=False)
 
-    def lines(self, entry: Tried, subscriber: str | None) -> str:
+    def lines(self, message: Key, subscriber: str | None) -> str:
         """Return the attempts of a message as lines of text; empty if there are none."""
-        attempts = self._by_message.get(_key(entry, subscriber), ())
+        attempts = self._by_message.get((message, subscriber), ())
         return "\n".join(f"{_time(attempt.time_ms)} {attempt.text}" for attempt in attempts)
 
-    def forget(self, entries: Iterable[Tried], subscriber: str | None) -> None:
+    def forget(self, messages: Iterable[Key], subscriber: str | None) -> None:
         """Forget the attempts of messages, which have become dead letters."""
-        for entry in entries:
-            self._by_message.pop(_key(entry, subscriber), None)
+        for message in messages:
+            self._by_message.pop((message, subscriber), None)
 
 
 def attempts_of(lines: object) -> list[Attempt]:
@@ -77,10 +68,6 @@ def attempts_of(lines: object) -> list[Attempt]:
         except ValueError:  # the property is of another program
             continue
     return attempts
-
-
-def _key(entry: Tried, subscriber: str | None) -> _Key:
-    return entry.destination, entry.stored, entry.sequence, subscriber
 
 
 def _time(time_ms: int) -> str:

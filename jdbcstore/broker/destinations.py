@@ -67,7 +67,6 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         self._options = options
         self.subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
         """The subscriptions with a consumer, including browsers, and the patterns of their destinations."""
-        """Subscriptions with wildcards."""
         self._recording: dict[Destination, Future[None]] = {}
         """The queues of virtual topics that the store has recorded, or is recording."""
         self.virtual = VirtualDestinations(
@@ -77,7 +76,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         """The declared destinations, which always exist."""
         discarding = [plugin for plugin in options.plugins if isinstance(plugin, DiscardingDeadLettersConfig)]
         self._dead_letters = DeadLetters(
-            *(self._loop, moves, self.find, options.audited, resources.events),
+            *(self._loop, moves, self.find, policies.of, options.audited, resources.events),
             resources.attempts,
             DiscardedDeadLetters(discarding),
         )

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from jdbcstore.abc import MessageReference, Transaction
+from jdbcstore.broker.attempts import Key
 from jdbcstore.broker.api import MessageEventKind
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.events import MessageEvents
@@ -176,6 +177,11 @@ class Entry:
     @property
     def destination(self) -> Destination:
         return self.source.destination
+
+    @property
+    def key(self) -> Key:
+        """The message among those whose failed attempts are known."""
+        return self.source.destination, self.stored, self.sequence
 
     @property
     def whole_size(self) -> int:

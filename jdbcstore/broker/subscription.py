@@ -188,7 +188,7 @@ class BaseSubscription:
         attempt = Attempt(self._loop.clock.now_ms(), f"{outcome} by {consumer}")
         name, client_id = self.request.subscription_name, self.request.client_id
         subscriber = None if name is None else f"{client_id}:{name}"
-        self._resources.attempts.record(entries, subscriber, attempt)
+        self._resources.attempts.record([entry.key for entry in entries], subscriber, attempt)
         self.rejected += len(entries)
         if self._resources.notices.is_news("rejected", source.destination, consumer, interval=60.0):
             why = f": {cause[:_LONGEST]}" if cause else ""

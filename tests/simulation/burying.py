@@ -18,8 +18,6 @@ STRATEGY = SharedDeadLetterStrategy()
 class Target:
     """The queue of dead letters, as a transaction of the broker's has it."""
 
-    policy = PolicyEntry()
-
     def __init__(self, queue: Destination) -> None:
         self.queue = queue
 
@@ -30,7 +28,10 @@ class Target:
 
 def stage(written: Transaction, store: Any, clock: Any, scope: str, message: Message) -> None:
     """Add the dead letter of a message to a transaction that removes the message."""
-    letters = DeadLetters(SimpleNamespace(clock=clock), None, Target, _audited=False, _events=None)  # type: ignore[arg-type]
+    loop: Any = SimpleNamespace(clock=clock)
+    find: Any = Target
+    unused: Any = None
+    letters = DeadLetters(loop, unused, find, lambda _: PolicyEntry(), _audited=False, _events=unused)
     source: Any = SimpleNamespace(destination=Destination.queue(scope), store=store)
-    entry: Any = SimpleNamespace(message=message, destination=source.destination, stored=True, sequence=1)
+    entry: Any = SimpleNamespace(message=message, key=(source.destination, True, 1))
     letters._stage(written, source, STRATEGY, [entry], False, None, "rejected", {})

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.bean_names import DOMAIN, BeanName, escaped
+from jdbcstore.broker.management.beans import Attributes, Beans
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
-from jdbcstore.broker.management.views import DestinationView
 from jdbcstore.broker.operations import MAX_BROWSED, OPERATIONS
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
 from jdbcstore.errors import DestinationNotFound, InvalidMessage, MessageNotFound
@@ -24,17 +24,6 @@ from jdbcstore.message.values import Byte, Char, Float, Long, Short, plain
 
 _PREVIEW = 255
 """The most bytes of a body that are shown, as in ActiveMQ."""
-Attributes = dict[str, Any]
-
-
-class ReadBeans(Protocol):
-    """Access to the MBeans, for operations on one of them."""
-
-    async def view(self, name: BeanName) -> DestinationView: ...
-
-    async def destination(self, name: BeanName) -> Destination: ...
-
-    async def read(self, name: BeanName) -> Attributes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +31,7 @@ class BeanCall:
     """A call of an operation of an MBean."""
 
     management: Management
-    beans: ReadBeans
+    beans: Beans
     name: BeanName
     actor: Actor
     given: Sequence[Any]

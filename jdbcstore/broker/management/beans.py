@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from jdbcstore.broker.condition import BrokerState
 from jdbcstore.broker.management.bean_names import DOMAIN, BeanName, Keys, NoSuchBean, escaped
-from jdbcstore.broker.management.bean_operations import Attributes, described, operations_of
 from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.views import (
     BrokerView,
@@ -25,6 +24,7 @@ from jdbcstore.broker.management.views import (
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 
+Attributes = dict[str, Any]
 _Read = TypeVar("_Read")
 _AT_ONCE = 100
 """MBeans read before the broker continues with other work."""
@@ -55,7 +55,6 @@ class Beans:
     known: dict[str, Any] = field(default_factory=dict, init=False)
     """Cached values by the name of the method."""
     _read: dict[Keys, Attributes] = field(default_factory=dict, init=False)
-    _described: dict[Keys, dict[str, Any]] = field(default_factory=dict, init=False)
     _has_looked: bool = field(default=False, init=False)
     """Whether one destination was already read alone; the next read reads all."""
 
@@ -194,19 +193,6 @@ class Beans:
         attributes = await self._read_now(name)
         self._read[known] = attributes
         return attributes
-
-    async def describe_all(self, names: Sequence[BeanName]) -> dict[BeanName, dict[str, Any]]:
-        """Describe several MBeans for ``list``, without MBeans that have ended meanwhile.
-
-        :raises StoreError: the store cannot be read
-        """
-        descriptions = {}
-        for name, attributes in (await self.read_all(names)).items():
-            known = name.known_by
-            if known not in self._described:
-                self._described[known] = described(attributes, operations_of(name))
-            descriptions[name] = self._described[known]
-        return descriptions
 
     async def _read_now(self, name: BeanName) -> Attributes:
         keys = name.keys

@@ -23,7 +23,7 @@ from aiohttp import web
 
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.bean_names import BeanName, NoSuchBean, NotABeanName
-from jdbcstore.broker.management.bean_operations import BeanCall, BeanOperation, operations_of
+from jdbcstore.broker.management.bean_operations import BeanCall, BeanOperation, described, operations_of
 from jdbcstore.broker.management.beans import Beans
 from jdbcstore.broker.management.guard import CHANGE_HEADER, Guard
 from jdbcstore.broker.management.http import MAX_BODY, body_of
@@ -259,7 +259,8 @@ class Jolokia:
         keys = None if len(parts) < 2 else BeanName.parse(f"{parts[0]}:{parts[1]}").keys
         domains: dict[str, Any] = {}
         names = [name for name in domain.matching(await asker.beans.names()) if keys in (None, name.keys)]
-        for name, description in (await asker.beans.describe_all(names)).items():
+        for name, attributes in (await asker.beans.read_all(names)).items():
+            description = described(attributes, operations_of(name))
             domains.setdefault(name.domain, {})[_keys_of(name, options)] = description
         if parts:
             shown["path"] = "/".join(parts)

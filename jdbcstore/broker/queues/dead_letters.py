@@ -9,7 +9,7 @@ import logging
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from jdbcstore.abc import Transaction
 from jdbcstore.broker.amending import with_expiration
@@ -92,14 +92,6 @@ def renamed(message_id: MessageId | None) -> MessageId | None:
     return None if message_id is None else MessageId(None, 0, 0, str(message_id))
 
 
-class DeadLetterTarget(SendTarget, Protocol):
-    """A queue or topic that gets dead letters."""
-
-    @property
-    def policy(self) -> PolicyEntry:
-        """Its policy, which may set an expiration."""
-
-
 class DiscardedDeadLetters:
     """The dead letters dropped by ActiveMQ's ``discardingDLQBrokerPlugin``, counted in the log."""
 
@@ -147,8 +139,9 @@ class DeadLetters:
 
     _loop: BrokerLoop
     _moves: Moves
-    _find: Callable[[Destination], DeadLetterTarget]
+    _find: Callable[[Destination], SendTarget]
     """The queue or topic of a name."""
+    _policy_of: Callable[[Destination], PolicyEntry]
     _audited: bool
     """Whether the store drops a message id that it has seen before in any destination."""
     _events: MessageEvents
@@ -187,7 +180,7 @@ class DeadLetters:
 
         def count(done: Future[None]) -> None:
             if not done.cancelled() and done.exception() is None:
-                self._attempts.forget(entries, subscriber)
+                self._attempts.forget([entry.key for entry in entries], subscriber)
                 source.counters.expired += len(gone)
                 source.counters.dead += len(dead)
                 self._events.happened(MessageEventKind.EXPIRED, source.destination, gone)
@@ -228,13 +221,13 @@ class DeadLetters:
                         queue,
                         expired,
                         cause,
-                        self._attempts.lines(entry, subscriber),
+                        self._attempts.lines(entry.key, subscriber),
                     )
                 except CorruptMessage as error:
                     log.error("a dead letter cannot be read, and stays in its queue: %s", error)
                     damaged[entry] = error
                     continue
-                dead = with_expiration(dead, target.policy, now_ms)
+                dead = with_expiration(dead, self._policy_of(queue), now_ms)
                 staged.append((target, dead, target.stage(written, dead)))
         return staged
 
