@@ -149,7 +149,6 @@ class Recoverable(Protocol):
         :raises ValueError: ``limit`` is not positive
         :raises SubscriptionNotFound: the durable subscription was deleted
         """
-        ...
 
 
 def pages(source: Recoverable, limit: int = 500, after: Cursor | None = None) -> Iterator[Page]:
@@ -168,14 +167,12 @@ class MessageWriter(Protocol):
     @property
     def destination(self) -> Destination:
         """The queue or topic."""
-        ...
 
     def acknowledge(self, *messages: Reference) -> None:
         """Remove messages. Idempotent: a message that was already removed is not an error.
 
         :raises InvalidMessage: a message has neither a sequence nor an id
         """
-        ...
 
     def update_message(self, message: Message) -> None:
         """Replace the stored message with the same sequence or message id; the sequence stays.
@@ -183,7 +180,6 @@ class MessageWriter(Protocol):
         :raises MessageNotFound: it was acknowledged
         :raises InvalidMessage: it cannot be stored, or has neither a sequence nor an id
         """
-        ...
 
 
 class MessageStore(MessageWriter, Recoverable, Protocol):
@@ -192,7 +188,6 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
     @property
     def prioritized(self) -> bool:
         """Whether messages are delivered by priority; set when the destination is first used."""
-        ...
 
     def add_message(self, message: Message) -> MessageReference:
         """Store a message durably in this destination; a different destination becomes its
@@ -203,7 +198,6 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
 
         :raises InvalidMessage: it cannot be stored: a name is too long, the packet limit is exceeded
         """
-        ...
 
     def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
         """Add like :meth:`add_message`, without waiting for the commit; block only while the store's queue is
@@ -212,14 +206,12 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         The future of every ``..._async`` method can be awaited, and cancelled until the write has begun: if
         ``cancel`` returns True, nothing was or will be written.
         """
-        ...
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
         """Store messages atomically, with consecutive sequences; return the references in the same order.
 
         :raises InvalidMessage: one of them cannot be stored, so none is
         """
-        ...
 
     def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
         """Add like :meth:`add_messages`, without waiting for the commit.
@@ -227,7 +219,6 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         For many messages this costs much less than a future for each. The batch is one write: it is queued,
         committed and cancelled as a whole.
         """
-        ...
 
     def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Outcome]]:
         """Add like :meth:`add_messages_async`, but not atomically: each message has its own outcome.
@@ -235,11 +226,9 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         The result has the error of each rejected message. The others are stored, in their order and before
         any later write. The future itself fails only if all messages fail with the same error.
         """
-        ...
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         """Acknowledge like :meth:`acknowledge`, without waiting for the commit. One call is one write."""
-        ...
 
     def get_message(self, message: MessageId | int) -> Message:
         """Read one message by its message id or sequence; it stays stored.
@@ -247,32 +236,26 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         :raises MessageNotFound: this destination does not have it
         :raises CorruptMessage: it cannot be decoded
         """
-        ...
 
     def message_count(self) -> int:
         """Return the number of stored messages, including expired ones, without messages of prepared XA
         transactions."""
-        ...
 
     def statistics(self) -> Statistics:
         """Return the number and size of the messages that :meth:`message_count` counts."""
-        ...
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
         """Purge the destination, in transactions of limited size; return the number of removed messages.
 
         Messages added in the meantime stay, and so do durable subscriptions.
         """
-        ...
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
         """Recover expired messages only, by sequence, like :meth:`recover`, for a broker's expiry
         handling."""
-        ...
 
     def remove_expired(self, progress: Progress | None = None) -> int:
         """Remove expired messages, in transactions of limited size; return their number."""
-        ...
 
 
 class DurableSubscription(Recoverable, Protocol):
@@ -284,22 +267,18 @@ class DurableSubscription(Recoverable, Protocol):
     @property
     def info(self) -> SubscriptionInfo:
         """Its names, topic and selector when it was opened."""
-        ...
 
     def acknowledge(self, *messages: Reference) -> None:
         """Mark messages as consumed by this subscription. Idempotent, in any order.
 
         :raises InvalidMessage: a message has neither a sequence nor an id
         """
-        ...
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         """Acknowledge like :meth:`acknowledge`, without waiting for the commit."""
-        ...
 
     def message_count(self) -> int:
         """Return the number of unacknowledged messages, without applying the selector."""
-        ...
 
 
 class TopicMessageStore(MessageStore, Protocol):
@@ -327,25 +306,21 @@ class TopicMessageStore(MessageStore, Protocol):
         :raises InvalidSubscription: the tables cannot hold a name or the selector
         :raises InvalidDestination: the tables cannot hold ``subscribed_destination``
         """
-        ...
 
     def subscription(self, client_id: str, subscription_name: str) -> DurableSubscription:
         """Return the existing subscription.
 
         :raises SubscriptionNotFound: no subscription has these names
         """
-        ...
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         """Return every durable subscription of this topic."""
-        ...
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
         """Delete the subscription and its acknowledgements.
 
         :raises SubscriptionNotFound: no subscription has these names
         """
-        ...
 
 
 class TransactionalStore(MessageWriter, Protocol):
@@ -356,7 +331,6 @@ class TransactionalStore(MessageWriter, Protocol):
 
         :raises InvalidMessage: it cannot be stored
         """
-        ...
 
 
 class TransactionalTopic(TransactionalStore, Protocol):
@@ -367,7 +341,6 @@ class TransactionalTopic(TransactionalStore, Protocol):
 
         :raises SubscriptionNotFound: no subscription has these names; also from the commit, if it was deleted
         """
-        ...
 
 
 class Transaction(Protocol):
@@ -382,11 +355,9 @@ class Transaction(Protocol):
 
         :raises InvalidDestination: like :meth:`Store.queue`
         """
-        ...
 
     def topic(self, name: str | Destination) -> TransactionalTopic:
         """Return the topic of this name, like :meth:`queue`."""
-        ...
 
     def commit(self) -> list[MessageReference]:
         """Write everything in one database transaction; return the references of the added messages, in
@@ -397,18 +368,15 @@ class Transaction(Protocol):
         :raises TransactionError: it had ended before
         :raises SubscriptionNotFound: a subscription that it acknowledges for was deleted
         """
-        ...
 
     def commit_async(self) -> StoreFuture[list[MessageReference]]:
         """Commit like :meth:`commit`, without waiting for it."""
-        ...
 
     def rollback(self) -> None:
         """Discard all writes of the transaction.
 
         :raises TransactionError: it had ended before
         """
-        ...
 
     def __enter__(self) -> Self: ...
 
@@ -452,7 +420,6 @@ class XATransaction(Transaction, Protocol):
     @property
     def xid(self) -> XATransactionId:
         """The id of the branch."""
-        ...
 
     def prepare(self) -> bool:
         """Store the writes durably, phase one: hidden until the transaction is committed or rolled back.
@@ -465,7 +432,6 @@ class XATransaction(Transaction, Protocol):
         :raises TransactionError: a branch with this id is already prepared, or this one has ended
         :raises SubscriptionNotFound: a subscription that it acknowledges for was deleted
         """
-        ...
 
 
 class XAResource(Protocol):
@@ -481,25 +447,21 @@ class XAResource(Protocol):
 
         :raises TransactionError: this is not a valid XID, or the tables cannot hold it
         """
-        ...
 
     def recover(self) -> list[PreparedTransaction]:
         """Return every prepared transaction, sorted by id."""
-        ...
 
     def commit(self, xid: XATransactionId) -> None:
         """Commit atomically, phase two. Added messages get new sequences, after all others.
 
         :raises TransactionNotFound: it is not prepared
         """
-        ...
 
     def rollback(self, xid: XATransactionId) -> None:
         """Discard the added messages, and restore the acknowledged ones at their position.
 
         :raises TransactionNotFound: it is not prepared
         """
-        ...
 
 
 class MasterAddress(NamedTuple):
@@ -524,11 +486,9 @@ class Announcing(Protocol):
 
         :raises LockLost: another process is the master
         """
-        ...
 
     def announced(self) -> list[MasterAddress]:
         """Return the addresses of the last master, which may have ended since; sorted."""
-        ...
 
 
 class PausedQueue(NamedTuple):
@@ -551,18 +511,15 @@ class Pausing(Protocol):
         :raises LockLost: another process is the master
         :raises StoreError: it cannot be stored
         """
-        ...
 
     def resume_queue(self, queue: Destination) -> None:
         """Undo :meth:`pause_queue`; do nothing if the queue is not paused.
 
         :raises LockLost: another process is the master
         """
-        ...
 
     def paused_queues(self) -> list[PausedQueue]:
         """Return the paused queues, the earliest first."""
-        ...
 
 
 @runtime_checkable
@@ -572,12 +529,10 @@ class InMemory(Protocol):
     @property
     def memory_size(self) -> int:
         """The approximate bytes of all stored messages."""
-        ...
 
     def watch_memory(self, changed: Callable[[], None] | None) -> None:
         """Call ``changed`` after each change of :attr:`memory_size`, in the thread that made it; None ends
         the calls."""
-        ...
 
 
 @runtime_checkable
@@ -587,7 +542,6 @@ class Measured(Protocol):
     @property
     def timings(self) -> Mapping[str, Timings]:
         """``commit``: database transactions and their rows; ``journal``: journal writes and their records."""
-        ...
 
 
 @runtime_checkable
@@ -599,7 +553,6 @@ class Examined(Protocol):
 
         :raises StoreUnavailable: the database does not answer
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -628,7 +581,6 @@ class Recorded(Protocol):
 
         :raises StoreUnavailable: the database does not answer
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -666,14 +618,12 @@ class Checkpointed(Protocol):
 
         :raises StoreError: the backing store failed; the checkpoint is tried again in the background
         """
-        ...
 
     def journal_state(self) -> JournalState:
         """Return the current state of the journal.
 
         :raises StoreError: its folder cannot be read
         """
-        ...
 
 
 @runtime_checkable
@@ -687,7 +637,6 @@ class Streamed(Protocol):
 
         :raises StoreClosed: the store is closed
         """
-        ...
 
 
 class LargeBodies(Protocol):
@@ -702,19 +651,16 @@ class LargeBodies(Protocol):
 
         :raises StoreError: its tables cannot be created
         """
-        ...
 
     def add(self, body: LargeBody, piece: int, data: bytes) -> None:
         """Write a piece of a body; all pieces but the last have ``PIECE_SIZE`` bytes. Durable when this
         returns."""
-        ...
 
     def read(self, body: LargeBody, piece: int) -> bytes:
         """Return a piece of a body.
 
         :raises LargeBodyMissing: this store does not have it
         """
-        ...
 
     def pieces_of(self, message: Message) -> Iterator[bytes]:
         """Yield the pieces of a message's body as it was sent; nothing if the body is in the message itself.
@@ -723,7 +669,6 @@ class LargeBodies(Protocol):
 
         :raises LargeBodyMissing: this store does not have it
         """
-        ...
 
 
 @runtime_checkable
@@ -733,7 +678,6 @@ class KeepsLargeBodies(Protocol):
     @property
     def large_bodies(self) -> LargeBodies:
         """The bodies that are kept in pieces."""
-        ...
 
 
 class WakeupSignal(Protocol):
@@ -741,11 +685,9 @@ class WakeupSignal(Protocol):
 
     def fileno(self) -> int:
         """Return the file descriptor."""
-        ...
 
     def clear(self) -> None:
         """Make it unreadable until the next signal."""
-        ...
 
 
 class InsertedMessages(Protocol):
@@ -757,7 +699,6 @@ class InsertedMessages(Protocol):
         :param after_failure: wait until a commit whose outcome is unknown can no longer take effect
         :raises StoreUnavailable: the database does not answer
         """
-        ...
 
     def message(self, row: InsertedMessage) -> Message:
         """Return the message of a row, with its destination.
@@ -765,26 +706,21 @@ class InsertedMessages(Protocol):
         :raises InvalidMessage: a column has a wrong value
         :raises InvalidDestination: it does not name a destination, or a forbidden one
         """
-        ...
 
     def transaction(self, rows: Sequence[InsertedMessage]) -> Transaction:
         """Begin a transaction that removes rows, and to which their messages are added."""
-        ...
 
     def refuse(self, row: InsertedMessage, reason: str) -> None:
         """Set the error of a row, which is not read again.
 
         :raises StoreError: it was not set
         """
-        ...
 
     def watch(self) -> WakeupSignal | None:
         """Return a signal of new rows, until :meth:`unwatch`; None if the database cannot notify."""
-        ...
 
     def unwatch(self) -> None:
         """Undo :meth:`watch`."""
-        ...
 
 
 @runtime_checkable
@@ -794,7 +730,6 @@ class KeepsOutbox(Protocol):
     @property
     def outbox(self) -> InsertedMessages | None:
         """The messages that SQL statements have inserted; None without the option."""
-        ...
 
 
 class Store(Protocol):
@@ -809,20 +744,16 @@ class Store(Protocol):
         :raises InvalidDestination: it is a topic or a composite, or the tables cannot hold the name
         :raises SchemaError: the destination is already used with another value of ``prioritized``
         """
-        ...
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> TopicMessageStore:
         """Return the topic of this name, like :meth:`queue`."""
-        ...
 
     def transaction(self) -> Transaction:
         """Begin a local transaction. Nothing is written until it is committed."""
-        ...
 
     @property
     def commits_in_order(self) -> bool:
         """Whether writes submitted after a transaction's ``commit_async`` are committed after it."""
-        ...
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         """Add like :meth:`MessageStore.add_each_async`, each message to its own destination.
@@ -830,7 +761,6 @@ class Store(Protocol):
         The messages share commits, as with many calls of :meth:`MessageStore.add_message_async`, at the cost
         of one call. A message without a destination is rejected.
         """
-        ...
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
         """Perform writes that are submitted in an event loop's thread on that loop, until called with None.
@@ -839,19 +769,16 @@ class Store(Protocol):
         so no other thread is woken. A future of such a write completes only while the loop runs, or when the
         store is closed or a blocking call writes to it; after the loop is closed, within seconds.
         """
-        ...
 
     @property
     def xa(self) -> XAResource:
         """The XA transactions of this store."""
-        ...
 
     def destinations(self) -> list[Destination]:
         """Return every destination with a message or a durable subscription, and every recorded queue.
 
         Sorted by qualified name.
         """
-        ...
 
     def record_queue(self, name: str | Destination) -> None:
         """Keep a queue among :meth:`destinations` even while it is empty, until it is deleted.
@@ -860,11 +787,9 @@ class Store(Protocol):
 
         :raises InvalidDestination: as :meth:`queue`
         """
-        ...
 
     def drop_record(self, queue: Destination) -> None:
         """Undo :meth:`record_queue`; messages stay."""
-        ...
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
         """Remove its messages, and the subscriptions of a topic; return the number of removed messages.
@@ -872,15 +797,12 @@ class Store(Protocol):
         Messages of prepared transactions stay, and so do subscriptions for which these transactions
         acknowledge.
         """
-        ...
 
     def last_sequence(self) -> int:
         """Return the highest sequence assigned so far, 0 if none (ActiveMQ's last broker sequence id)."""
-        ...
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
         """Return the highest stored sequence of this producer, for a broker that resumes it, or None."""
-        ...
 
     def cleanup(self, progress: Progress | None = None) -> int:
         """Remove topic messages that every durable subscription has acknowledged; return their number.
@@ -888,7 +810,6 @@ class Store(Protocol):
         One run covers all priorities, in transactions of limited size, between which other writers proceed.
         The next run continues an interrupted one. Topics without a durable subscription are skipped.
         """
-        ...
 
     def close(self, timeout: float | None = None) -> None:
         """Write all pending operations, then close. New operations are rejected from now on.
@@ -896,7 +817,6 @@ class Store(Protocol):
         :raises StoreClosed: ``timeout`` seconds were not enough; ``unwritten`` is the number of cancelled
             operations, whose futures have failed
         """
-        ...
 
     def __enter__(self) -> Self: ...
 

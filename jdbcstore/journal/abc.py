@@ -47,23 +47,18 @@ class Aside(Protocol):
     @property
     def place(self) -> str:
         """Their location, for messages to people."""
-        ...
 
     def names(self) -> list[str]:
         """Return the names of the files that are there."""
-        ...
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if it is not there."""
-        ...
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file durably, or write it again."""
-        ...
 
     def remove(self, name: str) -> None:
         """Remove a file durably, if it is there."""
-        ...
 
 
 class Numbered(Protocol):
@@ -72,22 +67,18 @@ class Numbered(Protocol):
     @property
     def journal(self) -> int:
         """The number that identifies the journal: positive, 63 bits, random; 0 if there is none yet."""
-        ...
 
     @property
     def first_number(self) -> int:
         """The number of the first record that is not released; after the last one if there is none."""
-        ...
 
     @property
     def last_number(self) -> int:
         """The number of the last record; 0 if there was never one."""
-        ...
 
     @property
     def last_sequence(self) -> int:
         """The last of the store's sequences that was given out."""
-        ...
 
 
 class Contents(Numbered, Protocol):
@@ -96,22 +87,18 @@ class Contents(Numbered, Protocol):
     @property
     def store(self) -> int:
         """The identity of the backing store; 0 if it was never set."""
-        ...
 
     @property
     def clean(self) -> bool:
         """Whether the journal was shut down cleanly."""
-        ...
 
     @property
     def torn(self) -> Torn | None:
         """The incomplete end; None if it is complete."""
-        ...
 
     @property
     def end(self) -> tuple[int, int]:
         """Segment and offset at which the records end."""
-        ...
 
     def claim(self, store: int) -> None:
         """Have no other process append from now on, where making the log has not seen to that already.
@@ -119,21 +106,18 @@ class Contents(Numbered, Protocol):
         :raises JournalInUse: one has appended since the log was recovered
         :raises StoreUnavailable: it cannot be written now
         """
-        ...
 
     def is_current(self) -> bool:
         """Return whether nothing was appended since the log was recovered or looked at.
 
         :raises StoreUnavailable: that cannot be found out now
         """
-        ...
 
     def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
         """Yield the records after a number, without those for internal use.
 
         :raises CorruptJournal: one of them is damaged or missing
         """
-        ...
 
 
 class RecordLog(ABC):
@@ -206,7 +190,6 @@ class Log(Numbered, Protocol):
     @property
     def writer(self) -> int:
         """The random number by which a stream names this process; 0 of files."""
-        ...
 
     def recover(self) -> Contents:
         """Read what an earlier process left, and change nothing.
@@ -214,7 +197,6 @@ class Log(Numbered, Protocol):
         :raises CorruptJournal: an acknowledged record is damaged or missing
         :raises StoreUnavailable: it cannot be read now
         """
-        ...
 
     def open(self, *, first_sequence: int, store: int) -> None:
         """Continue after the recovered records, or begin; a torn record is discarded.
@@ -223,11 +205,9 @@ class Log(Numbered, Protocol):
 
         :raises StoreUnavailable: it cannot be written now
         """
-        ...
 
     def skip(self, last_sequence: int) -> None:
         """Give out no sequence up to this one; to be called before anything is framed."""
-        ...
 
     def frame(self, entries: Sequence[JournalEntry]) -> WriteBatch:
         """Frame the records of as many entries as can be written at once, which is one at least.
@@ -235,7 +215,6 @@ class Log(Numbered, Protocol):
         :raises StoreUnavailable: there is no room for them; nothing has changed
         :raises JournalFailed: nothing can be written any more
         """
-        ...
 
     def write(self, batch: WriteBatch) -> None:
         """Append a batch: durably, unless the configuration has that wait for :meth:`sync`.
@@ -246,7 +225,6 @@ class Log(Numbered, Protocol):
         :raises OutcomeUnknown: it may have been written, and nothing can be any more
         :raises LogMoved: it was not written; frame it again
         """
-        ...
 
     def reach(self) -> None:
         """Check that it can be written, as far as that shows without writing.
@@ -254,7 +232,6 @@ class Log(Numbered, Protocol):
         :raises JournalFailed: it cannot, and will not be
         :raises StoreUnavailable: it cannot now
         """
-        ...
 
     def health(self) -> StreamHealth | None:
         """Return the current health of a stream by its servers; None for files.
@@ -263,25 +240,21 @@ class Log(Numbered, Protocol):
 
         :raises StoreClosed: the log is closed
         """
-        ...
 
     def is_at_risk(self, applied: int) -> bool:
         """Return whether it may have lost acknowledged records, which the backing store should have soon.
 
         Those up to ``applied`` are there already.
         """
-        ...
 
     def sync(self) -> None:
         """Make written records durable.
 
         :raises JournalFailed: it may not be durable
         """
-        ...
 
     def spans(self) -> list[Span]:
         """Return the segments that are not released, oldest first; the last is being written."""
-        ...
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
         """Yield the records after a number, up to the last that was written when this was called.
@@ -291,7 +264,6 @@ class Log(Numbered, Protocol):
 
         :raises CorruptJournal: one of them is damaged or missing
         """
-        ...
 
     def read(self, segment: int, offset: int, size: int) -> bytes:
         """Return bytes at a position, unverified; fewer at the end of a segment.
@@ -299,23 +271,18 @@ class Log(Numbered, Protocol):
         :raises CorruptJournal: the segment does not exist
         :raises StoreUnavailable: it cannot be read now
         """
-        ...
 
     def release(self, up_to: int) -> None:
         """Declare the records up to a number obsolete: their segments may be reused, archived or removed.
 
         What cannot be released now is tried again next time.
         """
-        ...
 
     def aside(self, folder: str) -> Aside:
         """Return the files beside the log in a folder."""
-        ...
 
     def end(self, *, clean: bool) -> None:
         """Close the log, after a mark of a clean shutdown if it is one."""
-        ...
 
     def close(self) -> None:
         """Close the log as it is, so that another process can claim it."""
-        ...

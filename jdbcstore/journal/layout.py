@@ -66,22 +66,18 @@ class JournalEntry(Protocol):
     @property
     def kind(self) -> int:
         """1 to 253."""
-        ...
 
     @property
     def sequences(self) -> int:
         """Number of the store's sequences that it takes."""
-        ...
 
     @property
     def size(self) -> int:
         """The bytes of all chunks."""
-        ...
 
     @property
     def chunks(self) -> Sequence[bytes]:
         """The body, in pieces that are written one after the other."""
-        ...
 
 
 class WrittenEntry(NamedTuple):

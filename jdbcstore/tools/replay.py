@@ -96,11 +96,9 @@ class MessageHistory(Protocol):
     @property
     def name(self) -> str:
         """Identifies the selected messages: the same selection always has the same name."""
-        ...
 
     def messages(self, after: str | None) -> Iterator[Historic]:
         """Yield all messages, or those after a position from an earlier call."""
-        ...
 
 
 @dataclass(slots=True)

@@ -11,11 +11,9 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Return wall-clock time in epoch milliseconds."""
-        ...
 
     def monotonic(self) -> float:
         """Return seconds that never go backwards."""
-        ...
 
 
 class SystemClock:

@@ -162,7 +162,6 @@ class WorkQueue(Protocol[T_contra]):
 
     def withdraw(self, work: T_contra, /) -> bool:
         """Remove work from the queue; False if it has begun."""
-        ...
 
 
 class _Condition(threading.Condition):

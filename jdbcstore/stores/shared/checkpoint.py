@@ -89,28 +89,23 @@ class CheckpointedDestination(MessageStore, Protocol):
 
         :raises InvalidMessage: it cannot be stored
         """
-        ...
 
     def encode_all(self, messages: Iterable[Message], /) -> list[EncodedMessage]:
         """As :meth:`encode`, of messages that are stored together."""
-        ...
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
         """(sequence, priority) of every message that a reference identifies.
 
         A sequence is not necessarily looked up, and may be gone. The priority is 0 unless asked for.
         """
-        ...
 
     def present(self, sequences: Sequence[int]) -> dict[int, int]:
         """Return the size in bytes of each of these messages that is stored here and not in doubt."""
-        ...
 
 
 class CheckpointedTopic(CheckpointedDestination, TopicMessageStore, Protocol):
     def in_doubt(self) -> set[int]:
         """Messages that a prepared transaction acknowledges for a durable subscription."""
-        ...
 
 
 @runtime_checkable
@@ -120,17 +115,14 @@ class CheckpointedStore(Store, Protocol):
     @property
     def config(self) -> StoreConfig:
         """The options of the store."""
-        ...
 
     @property
     def place(self) -> str:
         """Its location, for messages to people."""
-        ...
 
     @property
     def audit(self) -> DuplicateAudit | None:
         """The ids of stored messages, for the journal to check; None without ``enable_audit``."""
-        ...
 
     def queue(
         self, name: str | Destination, *, prioritized: bool | None = None
@@ -140,18 +132,15 @@ class CheckpointedStore(Store, Protocol):
 
     def drop_record(self, queue: Destination) -> None:
         """Undo ``record_queue``, if that was called."""
-        ...
 
     def journal_mark(self) -> JournalMark | None:
         """Return the mark of the last checkpoint; None if there never was a journal."""
-        ...
 
     def journal_left(self, journal: int) -> int | None:
         """Return the last record that was applied of a journal when it was detached from this store.
 
         None if it never was in front of this store, or still is.
         """
-        ...
 
     def begin_journal(self) -> None:
         """Have nothing take effect any more that an earlier process has sent and that is not there yet.
@@ -162,23 +151,18 @@ class CheckpointedStore(Store, Protocol):
         :raises StoreUnavailable: it is still under way after ``reconnect_timeout``
         :raises NotMaster: messages are being claimed in the tables
         """
-        ...
 
     def consumed_by_all(self) -> Iterator[tuple[str, list[int]]]:
         """Yield messages that all subscriptions of their topic have consumed: container and sequences."""
-        ...
 
     def unsaved(self) -> int | None:
         """Messages from this sequence on are lost when the process ends; None if applying is durable."""
-        ...
 
     def find_bodies(self, find: FindBody) -> None:
         """Have readers resolve references with ``find``."""
-        ...
 
     def referring(self, after: int, up_to: int, limit: int) -> list[Referring]:
         """Return the next messages after a sequence, up to another, of which there is only a reference."""
-        ...
 
     def apply(self, changes: Changes) -> None:
         """Apply all changes in one transaction, or none.
@@ -192,4 +176,3 @@ class CheckpointedStore(Store, Protocol):
         :raises LockLost: another process is the master, or has begun with the journal since
         :raises JournalPending: the stored mark is another journal's; a mark with journal 0 ends that one
         """
-        ...

@@ -18,7 +18,6 @@ from jdbcstore.stores.shared.checks import agreed, destination_named
 class DeletableTopic(TopicMessageStore, Protocol):
     def remove_all_subscriptions(self) -> None:
         """Delete every durable subscription of this topic for which nothing is in doubt."""
-        ...
 
 
 Q = TypeVar("Q", bound=MessageStore)

@@ -28,51 +28,42 @@ class Folder(Protocol):
 
     def url(self, path: str) -> str:
         """Return the URL of a path in it, for Spark."""
-        ...
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder; empty if it does not exist."""
-        ...
 
     def read(self, path: str) -> bytes:
         """Read a file.
 
         :raises FileNotFoundError: there is none
         """
-        ...
 
     def create(self, path: str, content: bytes) -> None:
         """Write a new file durably. A process that is killed may leave a part of it.
 
         :raises FileExistsError: there is one; it was not changed
         """
-        ...
 
     def keep(self, paths: Iterable[str]) -> None:
         """Make files that Spark wrote durable, with the folders that they are in."""
-        ...
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with its contents, if it exists."""
-        ...
 
     def checksum(self, path: str) -> str:
         """Return the SHA-256 of a file, in hexadecimal.
 
         :raises FileNotFoundError: there is none
         """
-        ...
 
     def fetch(self, path: str) -> Path:
         """Return a file as one of this machine, until :meth:`drop`.
 
         :raises FileNotFoundError: there is none
         """
-        ...
 
     def drop(self, path: str) -> None:
         """Remove the copy that :meth:`fetch` has made, if it has made one."""
-        ...
 
     @contextmanager
     def writing(self) -> Iterator[bool]:
@@ -81,7 +72,6 @@ class Folder(Protocol):
         :raises NotMaster: another process is writing
         :raises ConfigurationError: the folder cannot be written to
         """
-        ...
 
 
 def folder_at(where: str | Path) -> Folder:
