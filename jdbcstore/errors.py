@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class StoreError(Exception):
@@ -75,6 +77,19 @@ def installation(extra: str) -> str:
     return " ".join(
         ["pip install", *(f"'{requirement}'" for requirement in [*filter(is_missing, wanted)] or wanted)]
     )
+
+
+@contextmanager
+def needing(what: str, extra: str, option: str | None = None) -> Iterator[None]:
+    """Import what an extra installs, in the block.
+
+    :param what: the reason for the import, which the error gives before the command to install the extra
+    :raises ConfigurationError: an import fails
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigurationError(f"{what}; run: {installation(extra)}", option=option) from error
 
 
 class MissingDriver(ConfigurationError):

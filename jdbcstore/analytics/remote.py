@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from jdbcstore.analytics.spark_session import errors_once, packed
-from jdbcstore.errors import ConfigurationError, StoreUnavailable, installation
+from jdbcstore.errors import ConfigurationError, StoreUnavailable, needing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,12 +35,8 @@ def remote_session(url: str) -> SparkSession:
             f"no server of Spark Connect answers at {host}:{port} ({error.strerror or error}); start one with"
             " Spark's sbin/start-connect-server.sh"
         ) from error
-    try:
+    with needing("the client of Spark Connect is not installed", "connect"):
         session: SparkSession = SparkSession.builder.remote(url).getOrCreate()
-    except ImportError as error:
-        raise ConfigurationError(
-            f"the client of Spark Connect is not installed; run: {installation('connect')}"
-        ) from error
     return session
 
 

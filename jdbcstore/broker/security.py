@@ -25,7 +25,7 @@ from jdbcstore.config.users import (
     read_users,
 )
 from jdbcstore.config.xml.artemis_codec import verify as verify_hash
-from jdbcstore.errors import ConfigurationError, NotAuthorized, installation
+from jdbcstore.errors import ConfigurationError, NotAuthorized, needing
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationMap, DestinationPattern, is_wildcard
 from jdbcstore.util.clock import Clock, SystemClock
@@ -412,12 +412,8 @@ def hash_password(password: str) -> str:
 
 
 def _make_hasher() -> PasswordHasher:
-    try:
+    with needing("passwords need argon2", "broker", "users_file"):
         from argon2 import PasswordHasher
-    except ImportError as error:
-        raise ConfigurationError(
-            f"passwords need argon2; run: {installation('broker')}", option="users_file"
-        ) from error
     return PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 

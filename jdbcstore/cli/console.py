@@ -13,7 +13,7 @@ import click
 from jdbcstore.cli.logs import log_to_stderr
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.cli.shared import looking, open_claims
-from jdbcstore.errors import ConfigurationError, installation
+from jdbcstore.errors import ConfigurationError, needing
 
 if TYPE_CHECKING:
     from jdbcstore.broker.console.lookups import SchemaView
@@ -39,7 +39,7 @@ def console(settings: Settings, listen: str, manage: bool, users: str | None) ->
     """
     from jdbcstore.config.broker import Address
 
-    try:
+    with needing("the console needs aiohttp and jinja2", "broker"):
         from jdbcstore.broker.console.database import DatabaseSource
         from jdbcstore.broker.console.pages import Console
         from jdbcstore.broker.management.claims import ClaimManagement
@@ -49,10 +49,6 @@ def console(settings: Settings, listen: str, manage: bool, users: str | None) ->
         from jdbcstore.broker.management.shared_metrics import shared_page
         from jdbcstore.broker.management.views import BrokerIdentity
         from jdbcstore.broker.security import make_security
-    except ImportError as error:
-        raise ConfigurationError(
-            f"the console needs aiohttp and jinja2; run: {installation('broker')}"
-        ) from error
     from jdbcstore.stores.claims.managing import SharedManagement
 
     try:

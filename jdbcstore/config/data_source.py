@@ -14,7 +14,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from jdbcstore.config.fields import Options, check
-from jdbcstore.errors import ConfigurationError, installation
+from jdbcstore.errors import ConfigurationError, needing
 
 PASSWORD_OPTIONS = ("password", "password_file", "password_env", "password_keyring")
 
@@ -225,12 +225,9 @@ def _password_from_file(path: Path) -> str:
 
 
 def _password_from_keyring(service: str, user: str | None) -> str:
-    try:
+    with needing("password_keyring needs a package", "keyring", "password_keyring"):
         import keyring
         from keyring.errors import KeyringError
-    except ImportError as error:
-        text = f"password_keyring needs a package; run: {installation('keyring')}"
-        raise ConfigurationError(text, option="password_keyring") from error
     if user is None:
         raise ConfigurationError("password_keyring needs user too; give both", option="password_keyring")
     try:

@@ -10,19 +10,15 @@ import threading
 import time
 from typing import Any, ClassVar
 
-from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable, installation
+from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable, needing
 from jdbcstore.lockers.base import AbstractLocker
 
-try:
+with needing("the zookeeper-locker needs kazoo", "zookeeper", "locker.type"):
     from kazoo.client import KazooClient
     from kazoo.exceptions import KazooException, NoAuthError, NoNodeError, SessionExpiredError
     from kazoo.handlers.threading import KazooTimeoutError
     from kazoo.loggingsupport import BLATHER
     from kazoo.security import make_digest_acl
-except ImportError as error:
-    raise ConfigurationError(
-        f"the zookeeper-locker needs kazoo; run: {installation('zookeeper')}", option="locker.type"
-    ) from error
 
 log = logging.getLogger(__name__)
 

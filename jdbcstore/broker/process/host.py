@@ -28,7 +28,7 @@ from jdbcstore.broker.security import Security, make_security
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.config.data_source import mask_url
-from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreError, installation
+from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreError, needing
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.io_exceptions import GuardedStore
 from jdbcstore.util.clock import Clock, SystemClock
@@ -184,7 +184,7 @@ class BrokerHost:
 
     async def _serve_http(self, address: Address) -> None:
         broker = self._configuration.broker
-        try:
+        with needing("HTTP needs aiohttp, jinja2 and prometheus_client", "broker", "health"):
             from jdbcstore.broker.console.pages import Console
             from jdbcstore.broker.management.admin import AdminPages
             from jdbcstore.broker.management.guard import Guard
@@ -192,11 +192,6 @@ class BrokerHost:
             from jdbcstore.broker.management.jolokia import Jolokia
             from jdbcstore.broker.management.metrics import Metrics
             from jdbcstore.broker.process.health import HealthServer
-        except ImportError as error:
-            raise ConfigurationError(
-                f"HTTP needs aiohttp, jinja2 and prometheus_client; run: {installation('broker')}",
-                option="health",
-            ) from error
         folders = data_folders(self._configuration)
         self._tail.start()
         inside = BrokerInside(self._configuration, self._security, self._tail)

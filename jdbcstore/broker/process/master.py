@@ -24,7 +24,7 @@ from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.config.data_source import sqlite_file
-from jdbcstore.errors import ConfigurationError, LockLost, StoreError, StoreUnavailable, installation
+from jdbcstore.errors import ConfigurationError, LockLost, StoreError, StoreUnavailable, needing
 from jdbcstore.stores.io_exceptions import GuardedStore, IOExceptionHandler
 from jdbcstore.util.clock import Clock, SystemClock
 
@@ -275,12 +275,8 @@ def data_folders(configuration: Configuration) -> tuple[Path, ...]:
 
 
 def _tracing() -> Tracing:
-    try:
+    with needing("traces need opentelemetry-api", "opentelemetry", "tracing"):
         from jdbcstore.broker.tracing import Tracing
-    except ImportError as error:
-        raise ConfigurationError(
-            f"traces need opentelemetry-api; run: {installation('opentelemetry')}", option="tracing"
-        ) from error
     return Tracing()
 
 

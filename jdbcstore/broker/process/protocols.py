@@ -21,7 +21,7 @@ from jdbcstore.config.broker import (
     WSS,
     ConnectorConfig,
 )
-from jdbcstore.errors import ConfigurationError, installation
+from jdbcstore.errors import ConfigurationError, needing
 
 _STOMP = ClientProtocol("STOMP", partial(ClientConnection, make_session=StompSession))
 _OPENWIRE = ClientProtocol("OpenWire", partial(ClientConnection, make_session=OpenWireSession))
@@ -60,10 +60,6 @@ def _detect(data: bytes) -> ClientProtocol | None:
 
 
 def _websocket() -> ClientProtocol:
-    try:
+    with needing("STOMP over WebSocket needs websockets", "broker", "uri"):
         from jdbcstore.broker.stomp.websocket import WebSocketConnection
-    except ImportError as error:
-        raise ConfigurationError(
-            f"STOMP over WebSocket needs websockets; run: {installation('broker')}", option="uri"
-        ) from error
     return ClientProtocol("WebSocket", WebSocketConnection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from jdbcstore.errors import ConfigurationError, installation
+from jdbcstore.errors import ConfigurationError, needing
 
 _BEGIN, _END = "ENC(", ")"
 _KEY = "clusterpassword"
@@ -62,15 +62,11 @@ class Codec:
 
 
 def _decrypt(data: bytes, key: bytes) -> bytes:
-    try:
+    with needing("masked passwords of Artemis need cryptography", "artemis"):
         from cryptography.hazmat.decrepit.ciphers.algorithms import Blowfish
         from cryptography.hazmat.primitives.ciphers import Cipher
         from cryptography.hazmat.primitives.ciphers.modes import ECB
         from cryptography.hazmat.primitives.padding import PKCS7
-    except ImportError as error:
-        raise ConfigurationError(
-            f"masked passwords of Artemis need cryptography; run: {installation('artemis')}"
-        ) from error
     decryptor = Cipher(Blowfish(key), ECB()).decryptor()  # noqa: S305 - it is Artemis's format
     unpadder = PKCS7(8 * _BLOCK).unpadder()
     return unpadder.update(decryptor.update(data) + decryptor.finalize()) + unpadder.finalize()

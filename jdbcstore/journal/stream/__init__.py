@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from jdbcstore.errors import ConfigurationError, installation
+from jdbcstore.errors import ConfigurationError, needing
 
-try:
+with needing("a journal in a stream needs nats-py", "nats", "journal.stream"):
     import nats  # noqa: F401
-except ImportError as error:
-    raise ConfigurationError(
-        f"a journal in a stream needs nats-py; run: {installation('nats')}", option="journal.stream"
-    ) from error

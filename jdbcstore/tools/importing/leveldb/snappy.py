@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jdbcstore.errors import ConfigurationError, installation
+from jdbcstore.errors import ConfigurationError, needing
 from jdbcstore.tools.importing.protobuf import MalformedLog
 
 
@@ -12,13 +12,8 @@ def decompress(data: bytes) -> bytes:
     :raises MalformedLog: it is damaged
     :raises ConfigurationError: the library that can do it is not installed
     """
-    try:
+    with needing("these files are compressed with Snappy, and cramjam is not installed", "leveldb"):
         from cramjam import snappy
-    except ImportError as error:
-        raise ConfigurationError(
-            "these files are compressed with Snappy, and cramjam is not installed; run:"
-            f" {installation('leveldb')}"
-        ) from error
     try:
         return bytes(snappy.decompress_raw(data))
     except Exception as error:  # cramjam's own has no better base
