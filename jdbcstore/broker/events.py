@@ -48,6 +48,12 @@ class MessageEvents:
     def are_watched(self) -> bool:
         return bool(self._watchers)
 
+    def arrived(self, destination: Destination, message: Message, *, is_unwanted: bool) -> None:
+        """Notify the watchers of a message that has arrived at its destination."""
+        self.happened(MessageEventKind.DELIVERED, destination, [message])
+        if is_unwanted:
+            self.happened(MessageEventKind.UNWANTED, destination, [message])
+
     def happened(
         self,
         kind: MessageEventKind,

@@ -195,7 +195,7 @@ def test_the_connectors_pause_while_the_database_is_away(tmp_path: Path) -> None
     async def main() -> None:
         async with BrokerHost(configuration(tmp_path)) as host:
             port = port_of(host)
-            master = host._master
+            master = host.master
             assert master is not None
             async with Stomp(port) as client:
                 await client.send("/queue/A", "first")
@@ -431,9 +431,9 @@ def test_what_answers_as_a_slave_ends_when_it_serves(tmp_path: Path, monkeypatch
 
 
 def _lose(host: BrokerHost) -> None:
-    master = host._master
+    master = host.master
     assert master is not None
-    store = master._store
+    store = master.store
     assert isinstance(store, JdbcStore)
     assert store.fence is not None
     store.fence.lose("another took it")

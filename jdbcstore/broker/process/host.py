@@ -86,10 +86,12 @@ class BrokerHost:
         self._security: Security
         self._tail = LogTail()
         self._health: HealthServer | None = None
-        self._health_address: Address | None = None
+        self.health_address: Address | None = None
+        """The address of the health endpoint, with its actual port; None if none is configured."""
         self._opening: StoreOpening | None = None
         self._refusing: SlaveConnectors | None = None
-        self._master: MasterBroker | None = None
+        self.master: MasterBroker | None = None
+        """The broker, while it is the master."""
         self._paused: dict[Destination, PausedQueue] = {}
         """The paused queues, also for its next mastership."""
         self._stopping = False
@@ -118,27 +120,17 @@ class BrokerHost:
     @property
     def addresses(self) -> Addresses:
         """The client addresses; none while it is not the master."""
-        return () if self._master is None else self._master.addresses
-
-    @property
-    def health_address(self) -> Address | None:
-        """The address of the health endpoint, with its actual port; None if none is configured."""
-        return self._health_address
-
-    @property
-    def master(self) -> MasterBroker | None:
-        """The broker, while it is the master."""
-        return self._master
+        return () if self.master is None else self.master.addresses
 
     def hand_over(self) -> None:
         """Become a slave, so that another broker becomes the master.
 
         If no broker has taken the lock after some seconds, this one takes it again.
         """
-        if self._master is not None and self._configuration.locker is not None:
+        if self.master is not None and self._configuration.locker is not None:
             self._handing_over = True
-            self._remember("handed_over", self._master.store)
-            self._master.end()
+            self._remember("handed_over", self.master.store)
+            self.master.end()
 
     @property
     def condition(self) -> BrokerCondition:
@@ -215,8 +207,8 @@ class BrokerHost:
         }
         shortage = partial(self._shortage, management.views)
         self._health = HealthServer(address, lambda: self.condition, parts, shortage=shortage)
-        self._health_address = await self._health.start()
-        self.identity = _identity(self._configuration, self._health_address)
+        self.health_address = await self._health.start()
+        self.identity = _identity(self._configuration, self.health_address)
 
     async def ready(self) -> None:
         """Wait until it serves.
@@ -251,8 +243,8 @@ class BrokerHost:
         self._changed.set()
         if self._opening is not None:
             self._opening.cancel()
-        if self._master is not None:
-            self._master.end()
+        if self.master is not None:
+            self.master.end()
         if self._task is not None:
             await asyncio.shield(self._task)
 
@@ -278,9 +270,9 @@ class BrokerHost:
                 log.warning(text, connector.uri)
 
     def _network_changed(self, is_there: bool) -> None:
-        if not is_there and self._master is not None:
-            self._remember("network_gone", self._master.store)
-            self._master.end()
+        if not is_there and self.master is not None:
+            self._remember("network_gone", self.master.store)
+            self.master.end()
         self._changed.set()
 
     @property
@@ -349,7 +341,7 @@ class BrokerHost:
             return lost
         if store is None:
             return None
-        master = self._master = MasterBroker(
+        master = self.master = MasterBroker(
             store, self._configuration, self._security, self._clock, self._conditions, self._paused
         )
         announcing: Task[None] | None = None
@@ -373,7 +365,7 @@ class BrokerHost:
         finally:
             self._changed.set()
             await master.stop()
-            self._master = None
+            self.master = None
             if self._paused and not self._stopping and not isinstance(store, Pausing):
                 text = (
                     "could not record paused queues, so another master would deliver from them: %s; pause "
@@ -404,10 +396,10 @@ class BrokerHost:
         if not isinstance(store, Announcing) or self._configuration.locker is None:
             return
         addresses = [(scheme, _url(scheme, address)) for scheme, address in self.addresses]
-        if self._health_address is not None:
-            addresses.append((_MANAGEMENT, _url("http", self._health_address)))
-        if self._master is not None:
-            addresses += [(_NAME, connector.service.broker_id) for connector in self._master.connectors[:1]]
+        if self.health_address is not None:
+            addresses.append((_MANAGEMENT, _url("http", self.health_address)))
+        if self.master is not None:
+            addresses += [(_NAME, connector.service.broker_id) for connector in self.master.connectors[:1]]
         try:
             await asyncio.to_thread(store.announce, addresses)
         except StoreError as error:

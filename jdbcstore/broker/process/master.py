@@ -45,7 +45,7 @@ class MasterBroker:
     for the next master.
     """
 
-    _store: Store
+    store: Store
     _configuration: Configuration
     _security: Security
     _clock: Clock | None
@@ -58,7 +58,7 @@ class MasterBroker:
         self._changing = asyncio.Lock()
         self._engine: Engine | None = None
         self._service: Service | None = None
-        self._connectors: list[Connector] = []
+        self.connectors: list[Connector] = []
         self._ended: Future[Exception | None] = self._loop.create_future()
         self._stopped = False
         self.exits_process = False
@@ -66,12 +66,12 @@ class MasterBroker:
         self._handler: IOExceptionHandler | None = None
         self._watching: Task[None] | None = None
         self._tracing = _tracing() if self._configuration.broker.tracing else None
-        if isinstance(self._store, GuardedStore):
+        if isinstance(self.store, GuardedStore):
             host = _FromThreads(self, self._loop)
-            self._handler = IOExceptionHandler(host, self._store, self._configuration.io_exception_handler)
-            if not isinstance(self._store, Checkpointed):  # a journal accepts messages without the database
+            self._handler = IOExceptionHandler(host, self.store, self._configuration.io_exception_handler)
+            if not isinstance(self.store, Checkpointed):  # a journal accepts messages without the database
                 watch = StoreWatch(
-                    self._store, self._conditions, self._clock or SystemClock(), self._answered
+                    self.store, self._conditions, self._clock or SystemClock(), self._answered
                 )
                 self._watching = self._loop.create_task(watch.run(), name="jdbcstore-store-watch")
 
@@ -87,20 +87,12 @@ class MasterBroker:
     @property
     def addresses(self) -> list[tuple[str, Address]]:
         """The client addresses: each scheme, with the actual port."""
-        return [(connector.config.scheme, connector.address) for connector in self._connectors]
+        return [(connector.config.scheme, connector.address) for connector in self.connectors]
 
     @property
     def engine(self) -> Engine | None:
         """The engine; None while it is not serving."""
         return self._engine if self._conditions.current.serves else None
-
-    @property
-    def connectors(self) -> Sequence[Connector]:
-        return self._connectors
-
-    @property
-    def store(self) -> Store:
-        return self._store
 
     async def ended(self) -> Exception | None:
         """Wait for the end; return its error, or None after :meth:`end`."""
@@ -118,7 +110,7 @@ class MasterBroker:
             self._conditions.become(BrokerState.UNREACHABLE, cause)
         self._conditions.wait(BrokerState.STOPPING, error or "")
         if error is not None:
-            for connector in self._connectors:
+            for connector in self.connectors:
                 connector.abort()
         if not self._ended.done():
             self._ended.set_result(error)
@@ -161,7 +153,7 @@ class MasterBroker:
             await asyncio.sleep(_RETRY_DELAY)
 
     def _has_lost_the_lock(self) -> bool:
-        fence = self._store.fence if isinstance(self._store, GuardedStore) else None
+        fence = self.store.fence if isinstance(self.store, GuardedStore) else None
         return fence is not None and fence.lost is not None
 
     async def _serve(self) -> None:
@@ -192,7 +184,7 @@ class MasterBroker:
         policies = Policies(self._configuration.policies)
         # After an unexpected error all state is in the store for the next master, or the next start.
         engine = Engine(
-            self._store,
+            self.store,
             policies,
             options=options,
             clock=self._clock,
@@ -205,7 +197,7 @@ class MasterBroker:
         self._connect(engine)
         try:
             await engine.start()
-            for connector in self._connectors:
+            for connector in self.connectors:
                 await connector.start()
         except BaseException:
             await self._stop_serving(at_once=True)
@@ -243,10 +235,10 @@ class MasterBroker:
             clock=self._clock,
             on_store_error=self._on_store_error,
         )
-        self._connectors = [make_connector(self._service, config) for config in broker.serving]
+        self.connectors = [make_connector(self._service, config) for config in broker.serving]
 
     async def _stop_serving(self, *, at_once: bool) -> None:
-        for connector in self._connectors:
+        for connector in self.connectors:
             if at_once:
                 connector.abort()
             else:

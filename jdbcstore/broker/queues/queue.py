@@ -15,7 +15,7 @@ from functools import partial
 from itertools import count
 
 from jdbcstore.abc import Cursor, MessageReference, MessageStore, Page, Transaction
-from jdbcstore.broker.api import Accept, MessageEventKind
+from jdbcstore.broker.api import Accept
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor, StoredRows
@@ -246,7 +246,8 @@ class Queue:
         self._was_used = True
         self.counters.enqueued += 1
         if self._is_watched and (reference is None or reference.sequence >= 0):
-            self._report_arrival(message)
+            is_unwanted = not (message.persistent or self.has_consumers)
+            self._resources.events.arrived(self.destination, message, is_unwanted=is_unwanted)
         if reference is None:
             entry = Entry(message, self.pending, next(self._numbers), stored=False)
             self.pending.transient.cursor.push(entry)
@@ -261,12 +262,6 @@ class Queue:
             self.pending.stored.cursor.push(entry)
         if self.consumers.members and self.consumers.any_room:
             self._loop.schedule(self)
-
-    def _report_arrival(self, message: Message) -> None:
-        events = self._resources.events
-        events.happened(MessageEventKind.DELIVERED, self.destination, [message])
-        if not (message.persistent or self.has_consumers):
-            events.happened(MessageEventKind.UNWANTED, self.destination, [message])
 
     def resync(self) -> None:
         if self._is_closed:

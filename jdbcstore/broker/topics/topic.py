@@ -238,7 +238,8 @@ class Topic(StoredTopic):
             message = self._as_stored(message, reference)
         self._was_used = True
         self.counters.enqueued += 1
-        self._report_arrival(message)
+        is_unwanted = not (message.persistent or self.has_consumers)
+        self._resources.events.arrived(self.destination, message, is_unwanted=is_unwanted)
         shared = self.share(message, sequence)
         for feed in self._feeds:
             feed.push(shared, sequence)
@@ -260,12 +261,6 @@ class Topic(StoredTopic):
         if self.policy.prioritized_messages:
             message = message.replace(sequence=reference.sequence)  # its acknowledgement needs the priority
         return message
-
-    def _report_arrival(self, message: Message) -> None:
-        events = self._resources.events
-        events.happened(MessageEventKind.DELIVERED, self.destination, [message])
-        if not (message.persistent or self.has_consumers):
-            events.happened(MessageEventKind.UNWANTED, self.destination, [message])
 
     def _keep(self, shared: SharedMessage) -> None:
         """Keep a transient message for durable subscriptions without a consumer."""

@@ -48,7 +48,8 @@ class Connector:
         self.service = service
         self.config = config
         self._protocol = protocol
-        self._address = config.address
+        self.address = config.address
+        """The listening address; a port 0 is replaced by the actual port at the first start."""
         self._server: asyncio.Server | None = None
         self._connections: set[Member] = set()
         self._not_logged_in: dict[Member, None] = {}
@@ -56,11 +57,6 @@ class Connector:
         self._all_closed = asyncio.Event()
         self.accepted = 0
         """The number of accepted connections, without rejected ones."""
-
-    @property
-    def address(self) -> Address:
-        """The listening address; a port 0 is replaced by the actual port at the first start."""
-        return self._address
 
     @property
     def connections(self) -> int:
@@ -93,10 +89,10 @@ class Connector:
             )
 
         self._server = await asyncio.get_running_loop().create_server(
-            accepted, *self._address, backlog=_BACKLOG
+            accepted, *self.address, backlog=_BACKLOG
         )
-        self._address = Address(self._address.host, self._server.sockets[0].getsockname()[1])
-        log.info("listening for %s clients at %s", self._protocol.name, self._address)
+        self.address = Address(self.address.host, self._server.sockets[0].getsockname()[1])
+        log.info("listening for %s clients at %s", self._protocol.name, self.address)
 
     def abort(self) -> None:
         """Accept no more connections, and close all immediately, without another reply."""
