@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future, TimerHandle
-from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from jdbcstore.broker.counters import Counters

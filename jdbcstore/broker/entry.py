@@ -15,8 +15,8 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from jdbcstore.abc import MessageReference, Transaction
-from jdbcstore.broker.attempts import Key
 from jdbcstore.broker.api import MessageEventKind
+from jdbcstore.broker.attempts import Key
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop

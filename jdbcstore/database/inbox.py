@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from sqlalchemy import Dialect, NullPool
+from sqlalchemy import NullPool
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.engine import Database

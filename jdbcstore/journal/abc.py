@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -120,36 +119,11 @@ class Contents(Numbered, Protocol):
         """
 
 
-class RecordLog(ABC):
+class RecordLog(Numbered, Protocol):
     """A log whose records a backing store takes. The log of another process is only read."""
 
-    log: Numbered
-
-    @property
-    def journal(self) -> int:
-        """The number that identifies this journal: positive, 63 bits, chosen at random when it was
-        created."""
-        return self.log.journal
-
-    @property
-    def first_number(self) -> int:
-        """The number of the first record still in the files; after the last one if there is none."""
-        return self.log.first_number
-
-    @property
-    def last_number(self) -> int:
-        """The number of the last record written, durable as the sync strategy says; 0 if there was never
-        one."""
-        return self.log.last_number
-
-    @property
-    def last_sequence(self) -> int:
-        """The last of the store's sequences that was given out."""
-        return self.log.last_sequence
-
-    @abstractmethod
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
-        """Return the records after a number, up to the last that was written when this was called.
+        """Yield the records after a number, up to the last that was written when this was called.
 
         Of those up to ``applied``, the first ones may be missing in a stream: a process that wrote it before
         may release them still.
@@ -157,29 +131,24 @@ class RecordLog(ABC):
         :raises CorruptJournal: one of them is damaged or missing
         """
 
-    @abstractmethod
     def aside(self, folder: str) -> Aside:
         """Return the files beside the log in a folder."""
 
-    def skip(self, last_sequence: int) -> None:  # noqa: B027 - that process gives them out
-        """Give out no sequence up to this one; to be called before anything is appended."""
+    def skip(self, last_sequence: int) -> None:
+        """Give out no sequence up to this one; to be called before anything is framed."""
 
-    def sync(self) -> None:  # noqa: B027 - a record that was read is durable
-        """Make everything written durable; needed before other durable data refers to it where the sync
-        strategy does not sync every write.
+    def release(self, up_to: int) -> None:
+        """Declare the records up to a number obsolete: their segments may be reused, archived or removed.
 
-        :raises JournalFailed: it may not be durable
+        What cannot be released now is tried again next time.
         """
-
-    def release(self, up_to: int) -> None:  # noqa: B027 - that process releases
-        """Declare the records up to a number obsolete: their segments may be reused, archived or removed."""
 
 
 class LogMoved(Exception):
     """Another program has added something to the end of the log, so the records are framed again."""
 
 
-class Log(Numbered, Protocol):
+class Log(RecordLog, Protocol):
     """A log that one process at a time may append to. Records are durable when ``append`` returns.
 
     Making one claims it, or :meth:`Contents.claim` does, or at the latest opening it: from then on no other
@@ -205,9 +174,6 @@ class Log(Numbered, Protocol):
 
         :raises StoreUnavailable: it cannot be written now
         """
-
-    def skip(self, last_sequence: int) -> None:
-        """Give out no sequence up to this one; to be called before anything is framed."""
 
     def frame(self, entries: Sequence[JournalEntry]) -> WriteBatch:
         """Frame the records of as many entries as can be written at once, which is one at least.
@@ -256,30 +222,12 @@ class Log(Numbered, Protocol):
     def spans(self) -> list[Span]:
         """Return the segments that are not released, oldest first; the last is being written."""
 
-    def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
-        """Yield the records after a number, up to the last that was written when this was called.
-
-        Of those up to ``applied``, the first ones may be missing in a stream: a process that wrote it before
-        may release them still.
-
-        :raises CorruptJournal: one of them is damaged or missing
-        """
-
     def read(self, segment: int, offset: int, size: int) -> bytes:
         """Return bytes at a position, unverified; fewer at the end of a segment.
 
         :raises CorruptJournal: the segment does not exist
         :raises StoreUnavailable: it cannot be read now
         """
-
-    def release(self, up_to: int) -> None:
-        """Declare the records up to a number obsolete: their segments may be reused, archived or removed.
-
-        What cannot be released now is tried again next time.
-        """
-
-    def aside(self, folder: str) -> Aside:
-        """Return the files beside the log in a folder."""
 
     def end(self, *, clean: bool) -> None:
         """Close the log, after a mark of a clean shutdown if it is one."""

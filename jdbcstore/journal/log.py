@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +23,8 @@ from jdbcstore.errors import (
     StoreClosed,
     StoreError,
 )
-from jdbcstore.journal.abc import Aside, Contents, Log, LogMoved, RecordLog
-from jdbcstore.journal.layout import LARGEST, JournalEntry, Record, WrittenEntry
+from jdbcstore.journal.abc import Contents, Log, LogMoved
+from jdbcstore.journal.layout import LARGEST, JournalEntry, WrittenEntry
 from jdbcstore.journal.logs import claim
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import OS_FILES, Files
@@ -51,7 +51,7 @@ Accept = Callable[[Contents], tuple[int, int]]
 journal belongs to and the lowest sequence to give out, or raises."""
 
 
-class Journal(RecordLog):
+class Journal:
     """A journal open for writing, in files or in a stream. Thread-safe.
 
     Opening reads the log, and discards a record that was being written at an unclean shutdown;
@@ -93,6 +93,7 @@ class Journal(RecordLog):
         """The writes to the journal, and their records."""
         self._queue = _Queue(config.journal_max_write_batch_size, config.journal_buffer_timeout, self.check)
         self.log: Log = claim(config, files or OS_FILES, clock or SystemClock())
+        """The log of the records, to be read and released there; it is written and synced here."""
         try:
             self.recovered = self.log.recover()
             store, first = (self.recovered.store, 1) if accept is None else accept(self.recovered)
@@ -120,9 +121,6 @@ class Journal(RecordLog):
                 torn.offset,
             )
         self.log.open(first_sequence=first_sequence, store=store)
-
-    def skip(self, last_sequence: int) -> None:
-        self.log.skip(last_sequence)
 
     def append(self, entry: JournalEntry, *, waits: bool = False) -> None:
         """Queue an entry to be written. Blocks only while the queue is full.
@@ -181,20 +179,16 @@ class Journal(RecordLog):
         return replace(health, problem=str(self._failure()))
 
     def sync(self) -> None:
+        """Make everything written durable; needed before other durable data refers to it where the sync
+        strategy does not sync every write.
+
+        :raises JournalFailed: it may not be durable
+        """
         try:
             self.log.sync()
         except StoreError as error:
             self._fail(error)
             raise
-
-    def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
-        return self.log.records(after, applied=applied)
-
-    def aside(self, folder: str) -> Aside:
-        return self.log.aside(folder)
-
-    def release(self, up_to: int) -> None:
-        self.log.release(up_to)
 
     def close(self, timeout: float | None = None) -> None:
         """Write everything that is queued, and mark the end as a clean shutdown.

@@ -41,7 +41,7 @@ from jdbcstore.errors import (
 from jdbcstore.plugins.sharing import SharedClaims, open_claims
 from jdbcstore.plugins.turns import SHORTEST_PAUSE, LoopTurns, PollSchedule
 from jdbcstore.stores.claims import Claim, ClaimQueue
-from jdbcstore.stores.claims.routing import Exchange, Routing
+from jdbcstore.stores.claims.routing import Exchange
 from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)

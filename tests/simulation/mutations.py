@@ -294,12 +294,13 @@ def _doubt_nothing() -> list[tuple[Any, str, Any]]:
 
 
 def _skip_a_record() -> list[tuple[Any, str, Any]]:
-    records = follower.FollowedLog.records
+    records = stream_log.StreamContents.records
 
-    def skipping(self: Any, after: int, *, applied: int = 0) -> Iterator[Record]:
-        yield from (one for one in records(self, after, applied=applied) if one.number % 5)
+    def skipping(self: Any, after: int, **options: Any) -> Iterator[Record]:
+        is_followed = "ignore_missing" not in options
+        yield from (one for one in records(self, after, **options) if one.number % 5 or not is_followed)
 
-    return [(follower.FollowedLog, "records", skipping)]
+    return [(stream_log.StreamContents, "records", skipping)]
 
 
 def _serve_early() -> list[tuple[Any, str, Any]]:
@@ -309,7 +310,7 @@ def _serve_early() -> list[tuple[Any, str, Any]]:
         return self._follower.stopping.is_set() or look(self, settled=settled)
 
     def believing(self: Any, progress: Any) -> None:
-        if not isinstance(self.writer.log, follower.FollowedLog):
+        if not isinstance(self.writer.log, stream_log.StreamContents):
             self.binding.after = self.writer.log.last_number
         run(self, progress)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from jdbcstore.broker.entry import Entry, PriorityLanes, Wanted

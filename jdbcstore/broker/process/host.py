@@ -28,7 +28,7 @@ from jdbcstore.broker.security import Security, make_security
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.config.data_source import mask_url
-from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreError, needing
+from jdbcstore.errors import LockLost, NotMaster, StoreClosed, StoreError, needing
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.io_exceptions import GuardedStore
 from jdbcstore.util.clock import Clock, SystemClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import AbstractEventLoop, Future, Task
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,7 +24,7 @@ from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.config.data_source import sqlite_file
-from jdbcstore.errors import ConfigurationError, LockLost, StoreError, StoreUnavailable, needing
+from jdbcstore.errors import LockLost, StoreError, StoreUnavailable, needing
 from jdbcstore.stores.io_exceptions import GuardedStore, IOExceptionHandler
 from jdbcstore.util.clock import Clock, SystemClock
 
@@ -70,9 +70,7 @@ class MasterBroker:
             host = _FromThreads(self, self._loop)
             self._handler = IOExceptionHandler(host, self.store, self._configuration.io_exception_handler)
             if not isinstance(self.store, Checkpointed):  # a journal accepts messages without the database
-                watch = StoreWatch(
-                    self.store, self._conditions, self._clock or SystemClock(), self._answered
-                )
+                watch = StoreWatch(self.store, self._conditions, self._clock or SystemClock(), self._answered)
                 self._watching = self._loop.create_task(watch.run(), name="jdbcstore-store-watch")
 
     async def start(self) -> None:

@@ -21,7 +21,7 @@ from jdbcstore.config.broker import (
     WSS,
     ConnectorConfig,
 )
-from jdbcstore.errors import ConfigurationError, needing
+from jdbcstore.errors import needing
 
 _STOMP = ClientProtocol("STOMP", partial(ClientConnection, make_session=StompSession))
 _OPENWIRE = ClientProtocol("OpenWire", partial(ClientConnection, make_session=OpenWireSession))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jdbcstore.errors import ConfigurationError, needing
+from jdbcstore.errors import needing
 
 with needing("a journal in a stream needs nats-py", "nats", "journal.stream"):
     import nats  # noqa: F401

@@ -162,6 +162,15 @@ class StreamContents:
         if max(expected, needed) <= last and not ignore_missing:
             raise damaged(f"record {max(expected, needed)} is missing", self.last)
 
+    def aside(self, folder: str) -> StreamAside:
+        return StreamAside(self.server, folder)
+
+    def skip(self, last_sequence: int) -> None:
+        """Do nothing: the process that writes the stream gives out sequences."""
+
+    def release(self, up_to: int) -> None:
+        """Do nothing: the process that writes the stream releases records."""
+
     def _unit_with(self, number: int) -> int:
         """Return the stream's sequence of the last unit that begins up to a record, by halving."""
         piece, low, high = self.first, self.first, self.last

@@ -314,6 +314,7 @@ class Routes:
         label = self._labels[id(store)]
         return hashlib.blake2b(label.encode(), digest_size=_NAME_BYTES).digest()
 
+
 def _is_empty(store: Store) -> bool:
     """Return whether it has neither messages nor prepared transactions."""
     return not (store.destinations() or store.xa.recover())

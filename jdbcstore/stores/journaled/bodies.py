@@ -31,11 +31,11 @@ class Bodies:
 
     def find(self, reference: bytes, sequence: int, container: str) -> bytes:
         """Return the body that a reference names; see :data:`jdbcstore.stores.shared.checkpoint.FindBody`."""
-        place, journal = read_reference(reference, sequence, container), self._writer.journal
+        place, journal = read_reference(reference, sequence, container), self._writer.journal.log
         try:
             if place.journal != journal.journal:
                 raise ValueError(f"the open journal is number {journal.journal}")
-            return place.complete(journal.log.read(place.segment, place.offset, place.length), sequence)
+            return place.complete(journal.read(place.segment, place.offset, place.length), sequence)
         except (CorruptJournal, ValueError) as error:
             raise CorruptMessage(
                 f"it is in segment {place.segment} of the journal number {place.journal} at {place.offset}:"

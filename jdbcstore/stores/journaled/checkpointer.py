@@ -259,8 +259,7 @@ class Checkpointer:
             plan.prepared.pop()
         if plan.changes is None:
             plan.changes = self._changes(plan)
-        # Nothing may be in the backing store that a crash can take out of the journal.
-        self._writer.log.sync()
+        self._sync()
         while plan.changes:
             self._apply_accepted(plan.changes[0])
             del plan.changes[0]
@@ -272,6 +271,10 @@ class Checkpointer:
             self._writer.admission.room_made()
         self._plan = None
         self._release(everything=False)
+
+    def _sync(self) -> None:
+        """Make the journal durable: a crash must not take out of it what the backing store has."""
+        self._writer.journal.sync()
 
     def _release(self, *, everything: bool) -> None:
         """Release files of the journal, after the backing store got the bodies that it refers to in them."""
@@ -489,6 +492,9 @@ class ReplicatedCheckpointer(Checkpointer):
 
     def _sets_aside(self, error: StoreError) -> bool:  # noqa: ARG002
         return False  # the others may have it
+
+    def _sync(self) -> None:
+        """Do nothing: the records of a stream are durable."""
 
     def _detach(self) -> None:
         """Nothing: it is never without its journal, because nothing else may be written to it."""

@@ -79,7 +79,7 @@ class JournalFront:
     def open(self, files: Files | None) -> Journal:
         """Open the journal, to be written."""
         writer = self.writer
-        writer.log = writer.journal = Journal(
+        journal = writer.journal = Journal(
             self.config,
             committed=writer.committed,
             failed=writer.failed,
@@ -88,7 +88,8 @@ class JournalFront:
             files=files,
             clock=self.clock,
         )
-        return writer.journal
+        writer.log = journal.log
+        return journal
 
     def recover(self, progress: Progress | None) -> None:
         """Replay in bounded memory, and bind the journal to the store.

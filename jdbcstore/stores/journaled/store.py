@@ -141,8 +141,8 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
 
     def journal_state(self) -> JournalState:
         """Return the journal as it is now, as :class:`jdbcstore.abc.Checkpointed` says."""
-        journal, overlay = self._journal, self._overlay
-        segments = len(journal.log.spans())
+        journal, overlay = self._journal.log, self._overlay
+        segments = len(journal.spans())
         with overlay.lock:
             return JournalState(
                 directory=self._place_of_journal,

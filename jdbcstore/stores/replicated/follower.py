@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -13,9 +12,6 @@ from jdbcstore.abc import Progress
 from jdbcstore.config import Configuration
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, StoreError, StoreUnavailable
-from jdbcstore.journal.abc import RecordLog
-from jdbcstore.journal.layout import Record
-from jdbcstore.journal.stream.aside import StreamAside
 from jdbcstore.journal.stream.log import StreamContents, contents_of
 from jdbcstore.journal.stream.members import FOLLOWER, DamagedCopy, Member, Members
 from jdbcstore.journal.stream.server import StreamServer
@@ -54,25 +50,6 @@ class Behind(StoreUnavailable):
     def __init__(self, message: str, *, least: int = 0) -> None:
         self.least = least
         super().__init__(message)
-
-
-class FollowedLog(RecordLog):
-    """A stream that another process writes and releases, as it was found last."""
-
-    log: StreamContents
-
-    def __init__(self, server: StreamServer) -> None:
-        self._server = server
-
-    def find(self, contents: StreamContents) -> None:
-        """Take the current content of the stream."""
-        self.log = contents
-
-    def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
-        return self.log.records(after, applied=applied)
-
-    def aside(self, folder: str) -> StreamAside:
-        return StreamAside(self._server, folder)
 
 
 class StreamFollower:
@@ -312,7 +289,6 @@ class Following:
         self._members = Members(server)
         self._front = JournalFront(store, follower.config, follower.clock)
         self._overlay, self._binding = self._front.overlay, self._front.binding
-        self._log = self._front.writer.log = FollowedLog(server)
         self._before: StreamContents | None = None
         """The contents of the stream at the last round; None before the first one."""
         self._written = follower.clock.monotonic()
@@ -364,14 +340,14 @@ class Following:
             if not self._begins(contents):
                 return not contents.last_number
             self._before = contents
-            self._log.find(contents)
+            self._front.writer.log = contents
             self._front.recover(self._follower.progress)
         else:
             self._check(contents, self._overlay.last_number, before.last)
             if contents.ending != before.ending and not before.is_still_there(contents):
                 raise self._other(self._overlay.last_number, before.last)
             self._before = contents
-            self._log.find(contents)
+            self._front.writer.log = contents
             self._front.follow()
         clock = self._follower.clock
         if self._follower.stopping.is_set() or clock.monotonic() >= self._written + _CHECKPOINT:

@@ -86,7 +86,7 @@ class ReplicatedTopicMessageStore(JournaledTopicMessageStore):
         if self._has(key, info):
             return None
         # Messages stored now are before it, later ones are not.
-        mark = -1 if retroactive else self._writer.journal.last_sequence
+        mark = -1 if retroactive else self._writer.log.last_sequence
         return subscribing(info, mark, self._lanes)
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
@@ -202,7 +202,7 @@ class ReplicatedStore(JournaledJdbcStore):
         return self.cleanup()
 
     def _positions(self) -> tuple[int, int]:
-        return self._checkpointer.mark.applied, self._journal.last_number
+        return self._checkpointer.mark.applied, self._writer.log.last_number
 
     def _releasable(self, number: int) -> int:
         return self._members.releasable(number, self._journal.log.spans())

@@ -234,7 +234,7 @@ def test_without_the_journal_a_reader_is_told(quick: Quick, tmp_path: Path) -> N
     store = quick.open()
     add(store, 1, 2)
     store.checkpoint()
-    number = store._journal.journal
+    number = store._journal.log.journal
     with JdbcStore(quick.url, CONFIG, read_only=True) as reader:
         page = reader.queue("A").recover()
         assert list(page) == []
@@ -326,13 +326,13 @@ def test_a_file_that_cannot_be_read_now_is_not_let_go_of(
     add(store, 1)
     store.checkpoint()
     add(store, *range(2, 8))
-    journal = store._journal
+    log = store._journal.log
 
     def unreadable(*_: int) -> bytes:
         raise StoreUnavailable("too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr(journal, "read", unreadable)
+        patched.setattr(log, "read", unreadable)
         with pytest.raises(StoreUnavailable):
             store.checkpoint()
         assert 1 in quick.files

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.servers
 
 
 def bodies(journal: Journal, after: int = 0) -> list[bytes]:
-    return [record.body for record in journal.records(after)]
+    return [record.body for record in journal.log.records(after)]
 
 
 def append(journal: Journal, told: Told, *added: bytes) -> None:
@@ -76,7 +76,7 @@ def test_what_was_appended_is_read_back_in_order(nats: NatsServer, name: str) ->
         journal.append(Item(body, kind=1 + index % 5, sequences=index % 3), waits=bool(index % 2))
     told.wait(100)
 
-    records = list(journal.records(0))
+    records = list(journal.log.records(0))
     assert [record.body for record in records] == told.bodies == added
     assert [record.kind for record in records] == [1 + index % 5 for index in range(100)]
     assert [(one.number, one.sequence, one.segment) for one in told.written] == [
@@ -85,7 +85,7 @@ def test_what_was_appended_is_read_back_in_order(nats: NatsServer, name: str) ->
     assert [one.sequence for one in told.written[:5]] == [100, 100, 101, 103, 103]
     for one in told.written:
         assert journal.log.read(one.segment, one.offset, one.entry.size) == b"".join(one.entry.chunks)
-    assert [[record.number for record in journal.records(after)] for after in (0, 1, 57, 99, 100)] == [
+    assert [[record.number for record in journal.log.records(after)] for after in (0, 1, 57, 99, 100)] == [
         [*range(after + 1, 101)] for after in (0, 1, 57, 99, 100)
     ]
     journal.close()
@@ -109,7 +109,7 @@ def test_the_answer_of_a_server_that_is_cut_off_is_not_taken_for_the_end(
     with monkeypatch.context() as patched:
         patched.setattr(StreamServer, "state", older)
         with pytest.raises(StoreUnavailable, match="cut off from the others"):
-            list(journal.records(0))
+            list(journal.log.records(0))
     assert bodies(journal) == [b"a", b"b"]
     journal.close()
 
@@ -174,10 +174,10 @@ def test_it_goes_on_when_it_is_opened_again(nats: NatsServer, name: str) -> None
     for begin in range(0, 30, 10):
         told = Told()
         journal = opened(config, told, accept=lambda _: (77, 1))
-        numbers.add(journal.journal)
+        numbers.add(journal.log.journal)
         assert (journal.recovered.clean, journal.recovered.torn) == (True, None)
         assert journal.recovered.store == (77 if begin else 0)
-        assert (journal.last_number, journal.last_sequence) == (begin, begin)
+        assert (journal.log.last_number, journal.log.last_sequence) == (begin, begin)
         append(journal, told, *[b"%d" % index * 100 for index in range(begin, begin + 10)])
         assert bodies(journal) == [b"%d" % index * 100 for index in range(begin + 10)]
         journal.close()
@@ -234,20 +234,20 @@ def test_what_a_unit_without_an_end_follows_is_not_released(nats: NatsServer, na
     limit(nats, name)
     for _ in range(4):
         append(journal, told, b"a" * 2500)
-    journal.release(journal.last_number)
+    journal.log.release(journal.log.last_number)
     append(journal, told, b"b" * 5000)
     append(journal, told, b"c" * 20_000)
     assert [type(error) for _, error in told.failed] == [StoreUnavailable]
-    journal.release(5)  # a checkpoint does; then the process is killed
+    journal.log.release(5)  # a checkpoint does; then the process is killed
     state = ask(nats.url, lambda js: js.stream_info(name)).state
     assert state.first_seq <= told.written[4].segment < state.last_seq
 
     again = opened(config, told)
     assert again.recovered.torn is not None
-    assert again.last_number == 5
+    assert again.log.last_number == 5
     append(again, told, b"d" * 5000)
     append(again, told, b"e")
-    again.release(6)
+    again.log.release(6)
     assert bodies(again, 6) == [b"e"]
     again.close()
     journal.close()
@@ -259,7 +259,7 @@ def test_a_stream_that_begins_with_a_unit_without_an_end_opens(nats: NatsServer,
     told, config = Told(), streamed(nats.url, name)
     journal = opened(config, told, accept=lambda _: (77, 1))
     limit(nats, name)
-    number = journal.journal
+    number = journal.log.journal
     append(journal, told, b"a" * 2500)
     append(journal, told, b"b" * 2500)
     append(journal, told, b"c" * 20_000)
@@ -269,10 +269,10 @@ def test_a_stream_that_begins_with_a_unit_without_an_end_opens(nats: NatsServer,
     again = opened(config, told)
     found = again.recovered
     assert found.torn is not None
-    assert (again.journal, found.store, found.last_number, found.last_sequence) == (number, 77, 2, 2)
+    assert (again.log.journal, found.store, found.last_number, found.last_sequence) == (number, 77, 2, 2)
     assert (found.first_number, found.clean) == (3, False)
     with pytest.raises(CorruptJournal, match="purged"):
-        list(again.records(0))
+        list(again.log.records(0))
     append(again, told, b"d" * 5000)
     assert bodies(again, 2) == [b"d" * 5000]
     assert told.written[-1].number == 3
@@ -335,17 +335,17 @@ def test_what_is_released_is_purged_in_parts(nats: NatsServer, name: str) -> Non
     told.wait(40)
     before = journal.log.spans()
     assert len(before) > 2
-    journal.release(before[1].last_number)
+    journal.log.release(before[1].last_number)
     assert journal.log.spans() == before[2:]
-    assert journal.first_number == before[1].last_number + 1
-    assert next(journal.records(journal.first_number - 1)).number == journal.first_number
+    assert journal.log.first_number == before[1].last_number + 1
+    assert next(journal.log.records(journal.log.first_number - 1)).number == journal.log.first_number
     with pytest.raises(CorruptJournal, match="purged"):
-        list(journal.records(0))
-    journal.release(journal.last_number)  # the current part stays: it says where to go on
+        list(journal.log.records(0))
+    journal.log.release(journal.log.last_number)  # the current part stays: it says where to go on
     assert len(journal.log.spans()) == 1
     journal.close()
     journal = opened(config, Told())
-    assert journal.last_number == 40
+    assert journal.log.last_number == 40
     journal.close()
 
 
@@ -359,8 +359,8 @@ def test_what_an_earlier_process_has_left_is_released_in_parts(nats: NatsServer,
     spans = journal.log.spans()
     assert 4 < len(spans) <= 9
     assert spans[-1].last_number == 80
-    journal.release(40)
-    assert 20 < journal.first_number <= 41
+    journal.log.release(40)
+    assert 20 < journal.log.first_number <= 41
     assert bodies(journal, 40) == [b"%d" % index * 300 for index in range(40, 80)]
     state = ask(nats.url, lambda js: js.stream_info(name)).state
     assert state.first_seq == journal.log.spans()[0].segment
@@ -453,8 +453,8 @@ def test_what_the_next_one_has_released_is_in_doubt(
         successor = opened(config, next_told)
         for _ in range(3):
             append(successor, next_told, b"b" * 5000)
-        successor.release(successor.last_number)
-        assert bodies(successor, successor.first_number - 1) == [b"b" * 5000]
+        successor.log.release(successor.log.last_number)
+        assert bodies(successor, successor.log.first_number - 1) == [b"b" * 5000]
         successor.close()
 
     async def answer() -> None:
@@ -551,7 +551,7 @@ def test_a_full_stream_refuses_and_goes_on_when_it_has_room(nats: NatsServer, na
     assert written > 5
     assert type(told.failed[0][1]) is StoreUnavailable
     assert "is full" in str(told.failed[0][1])
-    journal.release(journal.last_number)
+    journal.log.release(journal.log.last_number)
     append(journal, told, b"y")
     assert len(told.written) == written + 1
     journal.close()
@@ -574,7 +574,7 @@ def test_a_full_stream_can_be_opened_by_the_next_process(nats: NatsServer, name:
         # It is not closed: its process is killed, and leaves no room.
     told = Told()
     journal = opened(config, told)
-    journal.release(journal.last_number)
+    journal.log.release(journal.log.last_number)
     append(journal, told, b"y")
     assert told.bodies == [b"y"]
     journal.close()
@@ -590,7 +590,7 @@ def test_a_server_without_room_refuses_too(name: str) -> None:
         assert type(told.failed[0][1]) is StoreUnavailable
         assert "is full" in str(told.failed[0][1])
         assert bodies(journal) == told.bodies
-        journal.release(journal.last_number)
+        journal.log.release(journal.log.last_number)
         append(journal, told, b"y")
         assert told.bodies[-1] == b"y"
         journal.close()
@@ -607,7 +607,7 @@ def test_a_message_that_somebody_deleted_is_missed(nats: NatsServer, name: str, 
         journal.close()
         journal = opened(config, told)
     with pytest.raises(CorruptJournal, match=r"record 3 is missing; .* journal adopt"):
-        list(journal.records(0))
+        list(journal.log.records(0))
     journal.close()
 
 
@@ -659,7 +659,7 @@ def test_messages_of_a_stranger_are_left_out(
     publish(nats, name, *[b"x"] * 20)
     for number, body in ((2, b"c"), (3, b"d")):
         journal = opened(config, told, accept=lambda _: (77, 1))
-        assert (journal.last_number, journal.recovered.store) == (number, 77)
+        assert (journal.log.last_number, journal.recovered.store) == (number, 77)
         append(journal, told, body)
         for after in range(number + 1):
             assert bodies(journal, after) == [b"a", b"b", b"c", b"d"][after : number + 1]
@@ -712,7 +712,7 @@ def test_what_is_released_while_it_is_opened_is_not_missed(
 
     monkeypatch.setattr(StreamServer, what, late)
     again = opened(config, told)
-    assert (again.first_number, again.last_number) == (4, 5)
+    assert (again.log.first_number, again.log.last_number) == (4, 5)
     assert bodies(again, 3) == [b"3", b"4"]
     again.close()
 
@@ -726,17 +726,17 @@ def test_what_is_released_while_it_is_read_is_missed_only_if_it_is_needed(
         append(journal, told, b"%d" % index)
     server: Any = journal.log
 
-    reading = journal.records(0, applied=50)
+    reading = journal.log.records(0, applied=50)
     assert next(reading).number == 1
     server._server.purge(told.written[40].segment)
     read = [record.number for record in reading]
     assert read[-20:] == [*range(41, 61)]
     assert len(read) < 59
-    assert [record.number for record in journal.records(0, applied=40)] == [*range(41, 61)]
+    assert [record.number for record in journal.log.records(0, applied=40)] == [*range(41, 61)]
     with pytest.raises(CorruptJournal, match="record 40 is missing"):
-        list(journal.records(0, applied=39))
+        list(journal.log.records(0, applied=39))
 
-    reading = journal.records(40, applied=45)
+    reading = journal.log.records(40, applied=45)
     assert next(reading).number == 41
     server._server.purge(told.written[-1].segment)
     with pytest.raises(CorruptJournal, match="missing"):
@@ -818,7 +818,7 @@ def test_a_message_that_was_changed_is_found(nats: NatsServer, name: str) -> Non
     journal.close()
     journal = opened(config, Told())
     with pytest.raises(CorruptJournal, match="record 2 is damaged"):
-        list(journal.records(0))
+        list(journal.log.records(0))
     journal.close()
 
 
@@ -831,7 +831,7 @@ def test_a_purged_stream_is_refused(nats: NatsServer, name: str) -> None:
     with pytest.raises(CorruptJournal, match="it was purged"):
         opened(config, Told())
     journal = opened(streamed(nats.url, name, ignore_missing_journalfiles=True), Told())
-    assert journal.last_number == 0
+    assert journal.log.last_number == 0
     journal.close()
 
 

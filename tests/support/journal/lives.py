@@ -32,7 +32,7 @@ def appends_and_releases(witness: Witness, reopen: Callable[[], Journal]) -> Non
         witness.append(journal, Item(body(index)))
     journal = reopen()
     witness.append(journal, Item(b"tiny"))
-    witness.release(journal, journal.last_number)
+    witness.release(journal, journal.log.last_number)
     for index in range(13, 15):
         witness.append(journal, Item(body(index)))
 
@@ -167,7 +167,7 @@ def live(witness: Witness, files: CrashingFiles, chance: random.Random) -> None:
     journal = None
     try:
         journal = witness.open(config, files)
-        witness.go_on_with(journal, list(journal.records(journal.first_number - 1)))
+        witness.go_on_with(journal, list(journal.log.records(journal.log.first_number - 1)))
         while True:
             act(witness, journal, chance, size)
     except StoreError:

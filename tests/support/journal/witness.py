@@ -67,7 +67,7 @@ class Witness:
             files=files,
             clock=FakeClock(),
         )
-        self.journal = self.journal or journal.journal
+        self.journal = self.journal or journal.log.journal
         return journal
 
     def append(self, journal: Journal, item: Item, *, waits: bool = True) -> None:
@@ -80,10 +80,10 @@ class Witness:
 
     def release(self, journal: Journal, up_to: int) -> None:
         self.released = max(self.released, up_to)
-        journal.release(up_to)
+        journal.log.release(up_to)
 
     def sync(self, journal: Journal) -> None:
-        last = journal.last_number
+        last = journal.log.last_number
         journal.sync()
         self.durable = max(self.durable, last)
 
@@ -95,7 +95,7 @@ class Witness:
             configured(directory / JOURNAL), committed=told.extend, failed=self.tell_failed, files=files
         )
         try:
-            found = list(journal.records(journal.first_number - 1))
+            found = list(journal.log.records(journal.log.first_number - 1))
             self.compare(journal, found)
         finally:
             journal.close()
@@ -103,16 +103,16 @@ class Witness:
 
     def compare(self, journal: Journal, found: list[Record]) -> None:
         if self.durable > self.released:
-            assert journal.journal == self.journal
-        assert journal.first_number <= self.released + 1
-        assert journal.last_number >= self.durable
+            assert journal.log.journal == self.journal
+        assert journal.log.first_number <= self.released + 1
+        assert journal.log.last_number >= self.durable
         by_number = {record.number: record for record in found}
         assert [*by_number] == sorted(by_number)
         for number, (sequence, body) in self.committed.items():
-            if journal.first_number <= number <= journal.last_number:
+            if journal.log.first_number <= number <= journal.log.last_number:
                 record = by_number.pop(number)
                 assert (record.sequence, record.body) == (sequence, body)
-                assert journal.last_sequence >= self.last_sequences.get(number, 0)
+                assert journal.log.last_sequence >= self.last_sequences.get(number, 0)
         behind = [record.body for record in by_number.values()]
         assert behind == self.waiting[: len(behind)]
         assert all(number > max(self.committed, default=0) for number in by_number)
@@ -122,12 +122,12 @@ class Witness:
         self.compare(journal, found)
         self.committed = {record.number: (record.sequence, record.body) for record in found}
         # A number that was told and lost is another record's later on.
-        kept = [number for number in self.last_sequences if number <= journal.last_number]
+        kept = [number for number in self.last_sequences if number <= journal.log.last_number]
         self.last_sequences = {number: self.last_sequences[number] for number in kept}
         self.waiting.clear()
         self._failed = False
-        self.durable = journal.last_number
-        self.journal = journal.journal
+        self.durable = journal.log.last_number
+        self.journal = journal.log.journal
 
 
 def closed(journal: Journal) -> None:

@@ -61,7 +61,7 @@ def test_what_was_behind_a_hole_does_not_come_back(folder: Path, scope: str) -> 
     for number, after in enumerate(files.after_each(range)):
         place = machine.place()
         journal = Witness().open(configured(place / JOURNAL), CrashingFiles(place, after))
-        bodies = [record.body for record in journal.records(0)]
+        bodies = [record.body for record in journal.log.records(0)]
         journal.close()
         kept = [b"old 0 " * 8, b"old 1 " * 8]
         assert bodies in (kept, [*kept, b"new 2 " * 8]), number
@@ -75,7 +75,7 @@ def test_killed_at_every_boundary_and_then_the_machine_goes_down(folder: Path) -
         witness, files = machine.run(appends_and_releases, stop_at, {})
         files.start_again(None)
         journal = witness.open(configured(files.root / JOURNAL), files)
-        witness.go_on_with(journal, list(journal.records(journal.first_number - 1)))
+        witness.go_on_with(journal, list(journal.log.records(journal.log.first_number - 1)))
         witness.append(journal, Item(b"after all"))
         files.go_down()
         closed(journal)
@@ -106,7 +106,7 @@ def test_a_cut_that_was_not_synced_is_synced_by_the_next_process(folder: Path) -
         files.start_again(None)
         lazy = configured(files.root / JOURNAL, journal_disk_sync_strategy="never")
         journal = witness.open(lazy, files)
-        found = list(journal.records(0))
+        found = list(journal.log.records(0))
         witness.waiting = [record.body for record in found]
         witness.go_on_with(journal, found)
         witness.append(journal, Item(b"anew" * 50))

@@ -39,7 +39,7 @@ class Case:
         """What is there for the next one."""
         self.journal.close(60)
         journal = opened(self.config, Told())
-        bodies = [record.body for record in journal.records(0)]
+        bodies = [record.body for record in journal.log.records(0)]
         journal.close()
         return bodies
 
@@ -314,7 +314,7 @@ def test_an_entry_that_lies_about_its_size_stops_it(tmp_path: Path) -> None:
         journal.append(Item(b"late"))
     journal.close(60)
     journal = opened(configured(tmp_path), told)
-    assert [record.body for record in journal.records(0)] == [b"before"]
+    assert [record.body for record in journal.log.records(0)] == [b"before"]
     journal.close()
 
 
@@ -336,10 +336,10 @@ def test_what_cannot_be_let_go_of_is_with_the_next_ones(tmp_path: Path) -> None:
     for index in range(3):
         case.append(b"%d" % index * 2000)
     case.files.before["rename"] = raises(errno.EROFS)
-    case.journal.release(2)
-    assert case.journal.first_number == 1
+    case.journal.log.release(2)
+    assert case.journal.log.first_number == 1
     case.append(b"goes on")
-    case.journal.release(2)
-    assert case.journal.first_number == 3
+    case.journal.log.release(2)
+    assert case.journal.log.first_number == 3
     assert len(kept(tmp_path / "archive")) == 2
     case.journal.close()

@@ -78,7 +78,7 @@ def test_a_removed_lock_file_stops_writes(tmp_path: Path, replaced: bool) -> Non
 
     journal = opened(configured(tmp_path), Told())
     expected = [b"first", b"of another"] if replaced else [b"first"]
-    assert [record.body for record in journal.records(0)] == expected
+    assert [record.body for record in journal.log.records(0)] == expected
     journal.close()
 
 

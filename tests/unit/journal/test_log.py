@@ -22,7 +22,7 @@ from tests.support.journal.entries import Item, Told, configured, opened
 
 
 def read(journal: Journal, after: int = 0) -> list[bytes]:
-    return [record.body for record in journal.records(after)]
+    return [record.body for record in journal.log.records(after)]
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -34,7 +34,7 @@ def test_what_was_appended_is_read_back_in_order(tmp_path: Path, waits: bool) ->
         journal.append(Item(body, kind=1 + index % 5, sequences=index % 3), waits=waits)
     told.wait(100)
     assert told.bodies == bodies
-    records = list(journal.records(0))
+    records = list(journal.log.records(0))
     assert [record.body for record in records] == bodies
     assert [record.number for record in records] == [*range(1, 101)]
     assert [record.kind for record in records] == [1 + index % 5 for index in range(100)]
@@ -42,9 +42,9 @@ def test_what_was_appended_is_read_back_in_order(tmp_path: Path, waits: bool) ->
         (record.number, record.sequence) for record in records
     ]
     assert [one.sequence for one in told.written[:5]] == [100, 100, 101, 103, 103]
-    assert journal.last_sequence == 99 + sum(index % 3 for index in range(100))
+    assert journal.log.last_sequence == 99 + sum(index % 3 for index in range(100))
     assert len({record.segment for record in records}) > 3
-    assert [record.number for record in journal.records(98)] == [99, 100]
+    assert [record.number for record in journal.log.records(98)] == [99, 100]
     journal.close()
 
 
@@ -64,10 +64,10 @@ def test_it_goes_on_when_it_is_opened_again(tmp_path: Path, scope: str, strategy
     for begin in range(0, 100, 20):
         told = Told()
         journal = opened(config, told)
-        names.add(journal.journal)
+        names.add(journal.log.journal)
         assert journal.recovered.clean
         assert journal.recovered.torn is None
-        assert journal.last_sequence == begin
+        assert journal.log.last_sequence == begin
         for index in range(begin, begin + 20):
             journal.append(Item(b"%d" % index * 100), waits=True)
         assert read(journal) == [b"%d" % index * 100 for index in range(begin + 20)]
@@ -128,7 +128,7 @@ def test_an_entry_larger_than_a_file_has_one_of_its_own(tmp_path: Path) -> None:
     journal.close()
     journal = opened(configured(tmp_path), told)
     assert read(journal) == bodies
-    journal.release(4)
+    journal.log.release(4)
     assert read(journal, 4) == [b"d"]
     journal.close()
 
@@ -155,13 +155,13 @@ def test_released_files_go_and_are_used_again(tmp_path: Path) -> None:
     told.wait(60)
     assert len(live_segments(tmp_path)) > 3
     before = len(journal.log.spans())
-    journal.release(30)
+    journal.log.release(30)
     assert 1 < len(journal.log.spans()) < before
-    assert 20 < journal.first_number <= 31
+    assert 20 < journal.log.first_number <= 31
     assert read(journal, 30) == told.bodies[30:]
     with pytest.raises(CorruptJournal, match="record 1 is missing"):
         read(journal)
-    journal.release(60)
+    journal.log.release(60)
     assert len(live_segments(tmp_path)) == len(journal.log.spans()) == 1
     for index in range(60):
         journal.append(Item(b"%d" % index * 150), waits=True)

@@ -105,8 +105,8 @@ def test_what_is_behind_the_damage_is_saved(directory: Path, where: str) -> None
             assert copy.read_bytes() == before[copy.name]
     told = Told()
     journal = opened(configured(directory), told)
-    assert [record.number for record in journal.records(0)] == kept
-    assert journal.last_sequence == 60
+    assert [record.number for record in journal.log.records(0)] == kept
+    assert journal.log.last_sequence == 60
     journal.append(Item(b"more"), waits=True)
     told.wait(1)
     journal.close()
@@ -124,7 +124,7 @@ def test_or_it_is_cut_there(directory: Path, where: str) -> None:
     assert numbers == [*range(1, len(numbers) + 1)]
     assert not set(numbers) & set(lost)
     journal = opened(configured(directory), Told())
-    assert [record.number for record in journal.records(0)] == numbers
+    assert [record.number for record in journal.log.records(0)] == numbers
     journal.close()
 
 

@@ -40,7 +40,7 @@ def test_without_it_they_are_used_again(tmp_path: Path) -> None:
     told = Told()
     journal = opened(configured(tmp_path, preallocation_scope="entire_journal"), told)
     fill(journal, told, 4)
-    journal.release(12)
+    journal.log.release(12)
     assert kept(tmp_path) == []
     assert len(preallocated(tmp_path)) == 1
     journal.close()
@@ -57,7 +57,7 @@ def test_they_are_kept_for_a_time(tmp_path: Path, archive: str | None) -> None:
     for _ in range(5):
         fill(journal, told, 1)
         clock.advance(40)
-    journal.release(12)
+    journal.log.release(12)
     first = [file.kept for file in kept(place)]
     assert [(one.first_number, one.last_number) for one in first if one] == [(4, 6), (7, 9), (10, 12)]
     assert [(one.first_time - begin, one.last_time - begin) for one in first if one] == [
@@ -68,7 +68,7 @@ def test_they_are_kept_for_a_time(tmp_path: Path, archive: str | None) -> None:
     assert numbers_kept(place) == [*range(4, 13)]
     assert [one.number for one in records(tmp_path) if isinstance(one, Record)] == [13, 14, 15]
     clock.advance(30)
-    journal.release(12)
+    journal.log.release(12)
     assert numbers_kept(place) == [*range(7, 13)]
     journal.close()
     clock.advance(50)
@@ -81,7 +81,7 @@ def test_they_are_kept_up_to_a_size(tmp_path: Path) -> None:
     config = configured(tmp_path, preallocation_scope="entire_journal", journal_retention_size=10_000)
     journal = opened(config, told)
     fill(journal, told, 6)
-    journal.release(18)
+    journal.log.release(18)
     assert numbers_kept(tmp_path) == [*range(10, 16)]
     journal.close()
 
@@ -91,7 +91,7 @@ def test_an_archive_has_no_end(tmp_path: Path) -> None:
     config = configured(tmp_path / "journal", journal_archive_directory=str(tmp_path / "archive"))
     journal = opened(config, told)
     fill(journal, told, 9)
-    journal.release(27)
+    journal.log.release(27)
     assert numbers_kept(tmp_path / "archive") == [*range(1, 25)]
     assert len(live_segments(tmp_path / "journal")) == 1
     journal.close()
@@ -107,7 +107,7 @@ def test_an_archive_may_be_on_another_disk(tmp_path: Path) -> None:
     journal = opened(config, told)
     try:
         fill(journal, told, 4)
-        journal.release(12)
+        journal.log.release(12)
         assert numbers_kept(archive) == [*range(1, 10)]
         assert [*live_segments(tmp_path)] == [4]
     finally:
@@ -139,12 +139,12 @@ def test_an_archive_that_was_full_once_is_used_again(tmp_path: Path, left_over: 
     fill(journal, told, 4)
     files.before["write"] = raises(errno.ENOSPC)
     files.before["remove"] = raises(*[errno.EROFS] * left_over)
-    journal.release(12)
+    journal.log.release(12)
     assert kept(archive) == []
     assert [one.suffix for one in archive.iterdir()] == ([".tmp"] if left_over else [])
     files.before = {}
 
-    journal.release(12)
+    journal.log.release(12)
 
     assert numbers_kept(archive) == [*range(1, 10)]
     assert [*live_segments(tmp_path / "journal")] == [4]
@@ -158,7 +158,7 @@ def test_what_was_kept_long_enough_makes_room_in_a_full_archive(tmp_path: Path) 
     config = configured(tmp_path / "journal", journal_archive_directory=str(archive), journal_retention=100.0)
     journal = opened(config, told, clock=clock, files=files)
     fill(journal, told, 3)
-    journal.release(6)
+    journal.log.release(6)
     assert numbers_kept(archive) == [*range(1, 7)]
     clock.advance(200)
 
@@ -168,7 +168,7 @@ def test_what_was_kept_long_enough_makes_room_in_a_full_archive(tmp_path: Path) 
 
     fill(journal, told, 2)
     files.before = {"create": full_with_them}
-    journal.release(12)
+    journal.log.release(12)
 
     assert numbers_kept(archive) == [*range(7, 10)]
     journal.close()

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, cast
 
-from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection, Recorder, StatisticsRefresher
 from jdbcstore.database.session import DatabaseSession, is_owned

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jdbcstore.errors import ConfigurationError, needing
+from jdbcstore.errors import needing
 from jdbcstore.tools.importing.protobuf import MalformedLog
 
 
