@@ -21,7 +21,7 @@ Page = list[pa.Array]
 class Fetching:
     """One read-only connection, in which one query is run; closed by :meth:`close`.
 
-    ``first``: statements to run before the query, such as those that set a snapshot.
+    ``first``: statements to run before the query, for example to set a snapshot.
     """
 
     def __init__(self, database: Database, first: Sequence[str] = ()) -> None:

@@ -47,7 +47,7 @@ class ArrowReading:
 
     database: Database
     first: tuple[str, ...] = ()
-    """Statements that each connection begins with, such as those that set a snapshot."""
+    """Statements that each connection begins with, for example to set a snapshot."""
 
     def reader(
         self, schema: pa.Schema, all_of: Sequence[Condition], clause: ColumnElement[bool] | None = None

@@ -315,7 +315,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     def apply(self, changes: Changes) -> None:
         every = changes.acknowledgements
         topics = {topic: self.topic(topic) for topic, *_ in every}
-        acknowledged = [(topics[topic].tracker(*who), some) for (topic, *who), some in every.items()]
+        acknowledged = [(topics[topic].tracker(*names), some) for (topic, *names), some in every.items()]
         operates = None if changes.operation is None else operating(self, self._session, changes.operation)
         application = Application(
             self._session, changes, acknowledged, self._forget_acknowledgements, operates

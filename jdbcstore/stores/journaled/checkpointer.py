@@ -273,7 +273,7 @@ class Checkpointer:
         self._release(everything=False)
 
     def _sync(self) -> None:
-        """Make the journal durable: a crash must not take out of it what the backing store has."""
+        """Make the journal durable, so that no crash removes records that the backing store has."""
         self._writer.journal.sync()
 
     def _release(self, *, everything: bool) -> None:

@@ -43,7 +43,7 @@ def test_what_is_cancelled_is_not_written(open_store: OpenStore, database: RawTa
     sequences = [futures[number].result(180).sequence for number in kept]
     queue.add_message(Message("behind"))
 
-    # What the writer had not taken.
+    # Units that the writer had not taken.
     assert set(range(512, COUNT, 2)) <= cancelled
     assert sequences == sorted(sequences)
     assert [message.body for message in queue.recover(2 * COUNT)] == [*map(str, kept), "behind"]

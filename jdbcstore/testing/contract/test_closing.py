@@ -1,4 +1,4 @@
-"""Closing a store: what was accepted is written, or its callers are notified."""
+"""Closing a store: accepted messages are written, or their callers are notified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue: what is added is there, in order, until it is acknowledged."""
+"""A queue: messages are there, in order, until they are acknowledged."""
 
 from __future__ import annotations
 

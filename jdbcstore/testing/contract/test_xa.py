@@ -1,4 +1,4 @@
-"""XA transactions: what is prepared survives, is hidden until its outcome, and has one."""
+"""XA transactions: prepared writes survive, are hidden until their outcome, and have one."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class RecordLogs:
         self.records = 0
 
     def find(self, position: int) -> LevelDbLog | None:
-        """Return the log that has a position, if there is one that may have it."""
+        """Return the log that may have a position, if there is one."""
         number = bisect_right(self._starts, position) - 1
         log = self.logs[number] if number >= 0 else None
         return log if log is not None and position < log.position + max(log.size, 1) else None
