@@ -25,7 +25,7 @@ from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.options import EngineOptions
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig
 from jdbcstore.lockers import make_locker
-from jdbcstore.message.inserted import DEAD_LETTERS
+from jdbcstore.message.dead_letters import DEAD_LETTERS
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.outbox import OutboxMover
 from tests.support.broker.consuming import consume

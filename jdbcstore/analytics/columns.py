@@ -178,5 +178,3 @@ TIMES = frozenset({"timestamp", "arrival", "broker_in_time", "broker_out_time"})
 """Columns of epoch milliseconds that become timestamps in Spark; 0 becomes null."""
 YEAR_1_MS, YEAR_10000_MS = -62_135_596_800_000, 253_402_300_800_000
 """A producer may set any 64 bits; outside this range neither Spark nor Python has a timestamp."""
-CAUSE = "dlqDeliveryFailureCause"
-"""The property of dead letters in which a broker says why."""

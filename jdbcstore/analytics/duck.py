@@ -24,11 +24,11 @@ from jdbcstore.analytics.arrow.conditions import Expression
 from jdbcstore.analytics.arrow.fetching import Fetching
 from jdbcstore.analytics.arrow.reading import ArrowReading, database_of, has_journal
 from jdbcstore.analytics.arrow.views import SCHEMAS, small
-from jdbcstore.analytics.columns import CAUSE
 from jdbcstore.analytics.questions import hinted
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import Configuration
 from jdbcstore.database.engine import Database
+from jdbcstore.message.dead_letters import CAUSE
 from jdbcstore.message.values import plain
 
 VIEWS = (

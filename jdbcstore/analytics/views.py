@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
-from jdbcstore.analytics.columns import CAUSE, COLUMNS, YEAR_1_MS, YEAR_10000_MS
+from jdbcstore.analytics.columns import COLUMNS, YEAR_1_MS, YEAR_10000_MS
 from jdbcstore.analytics.comments import commented
 from jdbcstore.analytics.decoding import decoded, decoded_columns
 from jdbcstore.analytics.headers import HEADERS
@@ -17,6 +17,7 @@ from jdbcstore.analytics.queries import destinations, pending, subscriptions
 from jdbcstore.analytics.remote import is_remote
 from jdbcstore.analytics.spark_session import LOST, has_ended, is_java_over
 from jdbcstore.errors import ConfigurationError
+from jdbcstore.message.dead_letters import CAUSE
 from jdbcstore.message.destination import DestinationKind
 
 if TYPE_CHECKING:

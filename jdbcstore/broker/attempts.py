@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from jdbcstore.message.destination import Destination
 
-ATTEMPTS = "dlqDeliveryAttempts"
-"""The property of a dead letter: a line for each attempt, with its time, its outcome and the consumer."""
 _MOST = 10_000
 """The most messages with attempts; of more, the first are forgotten."""
 _LAST = 20

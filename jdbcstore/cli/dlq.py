@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import click
 
-from jdbcstore.abc import Store, Transaction, TransactionalStore, pages
+from jdbcstore.abc import Store, pages
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import CorruptMessages, messages_of
 from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of, check_chosen, every_option
@@ -19,12 +19,14 @@ from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.config import Configuration
 from jdbcstore.config.policy import SharedDeadLetterStrategy
-from jdbcstore.errors import CorruptMessage, LargeBodyMissing
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.message.dead_letters import CAUSE
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.facts import Facts, facts_of
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.message.selector import Selector
+from jdbcstore.tools.dead_letters import move_back
 
 _PAGE = 100
 _IDS = 1000
@@ -108,10 +110,6 @@ class DeadLetterSelection(CorruptMessages):
         return self.selector is None or self.selector.matches(message)
 
 
-def _origins(message: Message) -> tuple[Destination, ...]:
-    return () if message.original_destination is None else message.original_destination.members
-
-
 _choosing = all_of(
     click.argument("queues", nargs=-1, type=DESTINATION, metavar="[DEST]..."),
     click.option("--from", "origin", type=DESTINATION, metavar="DEST",
@@ -176,8 +174,6 @@ def _read_here(store: Store, dead: DeadLetterSelection, queue: Destination) -> I
 
 def _read_there(broker: RemoteBroker, dead: DeadLetterSelection, queue: Destination) -> Iterator[Facts]:
     """Yield the selected messages of a queue, read from the broker."""
-    from jdbcstore.broker.queues.dead_letters import CAUSE
-
     selector = None if dead.selector is None else dead.selector.text
     for page in broker.pages(queue, _PAGE, selector, dead.origin):
         dead.report(*page["damaged"])
@@ -196,8 +192,6 @@ def _row(facts: Facts) -> tuple[str, ...]:
 
 
 def _facts(queue: Destination, message: Message) -> Facts:
-    from jdbcstore.broker.queues.dead_letters import CAUSE
-
     origin = message.original_destination
     return {
         **facts_of(message),
@@ -305,28 +299,9 @@ def _process_here(
 
 
 def _move(dead: DeadLetterSelection, store: Store, queue: Destination, batch: list[Message]) -> int:
-    from jdbcstore.broker.queues.dead_letters import restored
-
-    known = [message for message in batch if message.original_destination is not None]
-    try:
-        with store.transaction() as transaction:
-            for message in known:
-                for destination in _origins(message):
-                    _of(transaction, destination).add_message(restored(message, destination))
-            if known:
-                _of(transaction, queue).acknowledge(*known)
-    except (CorruptMessage, LargeBodyMissing) as error:
-        if len(known) > 1:  # the other messages are moved without it
-            return sum(_move(dead, store, queue, [message]) for message in known)
-        dead.report(str(error))
-        return 0
-    return len(known)
+    return move_back(store, queue, batch, dead.report)
 
 
 def _remove(_: DeadLetterSelection, store: Store, queue: Destination, batch: list[Message]) -> int:
     messages_of(store, queue).acknowledge(*batch)
     return len(batch)
-
-
-def _of(transaction: Transaction, destination: Destination) -> TransactionalStore:
-    return transaction.topic(destination) if destination.is_topic else transaction.queue(destination)

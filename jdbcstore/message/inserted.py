@@ -8,14 +8,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from jdbcstore.errors import InvalidMessage
+from jdbcstore.message.dead_letters import CAUSE, DEAD_LETTERS
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.jobs import JOBS
 from jdbcstore.message.message import AnyBody, BodyType, Message
 
-CAUSE = "dlqDeliveryFailureCause"
-"""The property of dead letters that says why, as a broker sets it."""
-DEAD_LETTERS = Destination.queue("ActiveMQ.DLQ")
-"""The queue of messages that cannot be delivered, where no other one is configured."""
 _LONGEST_REASON = 1000
 _LONGEST_DELAY_MS = 1 << 62
 _BODY_TYPES = (BodyType.TEXT, BodyType.BYTES, BodyType.MAP)

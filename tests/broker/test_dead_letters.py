@@ -10,8 +10,7 @@ import pytest
 
 from jdbcstore import Destination, Store
 from jdbcstore.abc import Page
-from jdbcstore.broker.attempts import ATTEMPTS, attempts_of
-from jdbcstore.broker.queues.dead_letters import restored
+from jdbcstore.broker.attempts import attempts_of
 from jdbcstore.broker.queues.redelivery import delay_before
 from jdbcstore.config.policy import (
     DiscardingDeadLetterStrategy,
@@ -20,6 +19,7 @@ from jdbcstore.config.policy import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
+from jdbcstore.message.dead_letters import ATTEMPTS, restored
 from jdbcstore.testing import OpenStore
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.polling import wait_until

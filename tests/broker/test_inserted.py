@@ -24,7 +24,8 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.lockers import make_locker
-from jdbcstore.message.inserted import CAUSE, InsertedMessage
+from jdbcstore.message.dead_letters import CAUSE
+from jdbcstore.message.inserted import InsertedMessage
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.outbox import JdbcOutbox
 from tests.support.broker.consuming import PATIENCE, consume, running

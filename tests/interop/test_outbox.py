@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import URL, make_url
 
 from jdbcstore import Claims
-from jdbcstore.message.inserted import DEAD_LETTERS
+from jdbcstore.message.dead_letters import DEAD_LETTERS
 from jdbcstore.stores.claims.outbox import OutboxMover
 from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT, npm

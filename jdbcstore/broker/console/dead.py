@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from jdbcstore.broker.attempts import ATTEMPTS, attempts_of
+from jdbcstore.broker.attempts import attempts_of
 from jdbcstore.broker.console.charts import bars
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.management.messages import MessageChoice, consumer_of, group_of, reason_of
 from jdbcstore.errors import CorruptMessage
+from jdbcstore.message.dead_letters import ATTEMPTS
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jdbcstore.abc import RemovalRecord
-from jdbcstore.broker.attempts import ATTEMPTS, attempts_of
+from jdbcstore.broker.attempts import attempts_of
 from jdbcstore.broker.management.audit import AUDIT_LOG
 from jdbcstore.broker.management.inside import LogLine
 from jdbcstore.broker.management.messages import reason_of
 from jdbcstore.broker.management.texts import counted
-from jdbcstore.broker.queues.dead_letters import CAUSE
 from jdbcstore.errors import CorruptMessage
+from jdbcstore.message.dead_letters import ATTEMPTS, CAUSE
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.jobs import JOB_ID
 from jdbcstore.message.message import Message

@@ -13,17 +13,18 @@ from functools import partial
 from hashlib import sha256
 
 from jdbcstore.abc import Cursor, MessageStore, Page, Transaction
-from jdbcstore.broker.attempts import ATTEMPTS, attempts_of
+from jdbcstore.broker.attempts import attempts_of
 from jdbcstore.broker.cursors.store import AllPages
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.entry import Entry, size_of
 from jdbcstore.broker.operations import NotARequest
-from jdbcstore.broker.queues.dead_letters import CAUSE, renamed, restored
+from jdbcstore.broker.queues.dead_letters import renamed
 from jdbcstore.broker.queues.moves import Staged
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.queues.selection import find_messages
 from jdbcstore.broker.subscription import matches
 from jdbcstore.errors import CorruptMessage
+from jdbcstore.message.dead_letters import ATTEMPTS, CAUSE, restored
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.facts import facts_of
 from jdbcstore.message.ids import MessageId

@@ -14,7 +14,7 @@ from typing import Any
 from jdbcstore.abc import Transaction
 from jdbcstore.broker.amending import with_expiration
 from jdbcstore.broker.api import MessageEventKind
-from jdbcstore.broker.attempts import ATTEMPTS, Attempts
+from jdbcstore.broker.attempts import Attempts
 from jdbcstore.broker.entry import Entry, EntrySource
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
@@ -29,15 +29,13 @@ from jdbcstore.config.policy import (
     SharedDeadLetterStrategy,
 )
 from jdbcstore.errors import CorruptMessage
+from jdbcstore.message.dead_letters import ATTEMPTS, CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
 
-CAUSE = "dlqDeliveryFailureCause"
-ORIGINAL_EXPIRATION = "originalExpiration"
-ORIGINAL_DELIVERY_MODE = "originalDeliveryMode"
 _REJECTED = "Rejected by its consumer"
 
 _Keeping = SharedDeadLetterStrategy | IndividualDeadLetterStrategy
@@ -72,18 +70,6 @@ def is_dead_letter_queue(strategy: DeadLetterStrategy, destination: Destination)
     if isinstance(strategy, IndividualDeadLetterStrategy):
         return destination.name.startswith((strategy.queue_prefix, strategy.topic_prefix))
     return destination == Destination.queue(strategy.dead_letter_queue)
-
-
-def restored(message: Message, destination: Destination) -> Message:
-    """Return the original message of a dead letter, to be sent again, without its past expiration."""
-    added = (CAUSE, ATTEMPTS, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION)
-    return message.replace(
-        destination=destination,
-        original_destination=None,
-        redelivery_counter=0,
-        properties={name: value for name, value in message.properties.items() if name not in added},
-        sequence=None,
-    )
 
 
 def renamed(message_id: MessageId | None) -> MessageId | None:

@@ -14,8 +14,8 @@ from jdbcstore.database.schema import EPOCH_ROW
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.errors import ConfigurationError
+from jdbcstore.message.dead_letters import DEAD_LETTERS
 from jdbcstore.message.destination import Destination, DestinationKind
-from jdbcstore.message.inserted import DEAD_LETTERS
 from jdbcstore.stores.claims.database import ClaimDatabase, unsupported
 from jdbcstore.stores.claims.flow import read_all
 from jdbcstore.stores.claims.joined import JoinedTransaction

@@ -15,9 +15,10 @@ from jdbcstore.database.connection import Connection, RemovalReason, Runs
 from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage, OutcomeUnknown, StoreError
 from jdbcstore.message import openwire
+from jdbcstore.message.dead_letters import CAUSE, DEAD_LETTERS
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
-from jdbcstore.message.inserted import CAUSE, DEAD_LETTERS, short
+from jdbcstore.message.inserted import short
 from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.flow import QueueFlow

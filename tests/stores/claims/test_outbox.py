@@ -12,7 +12,8 @@ import pytest
 
 from jdbcstore import StoreConfig
 from jdbcstore.errors import StoreUnavailable
-from jdbcstore.message.inserted import CAUSE, DEAD_LETTERS, InsertedMessage
+from jdbcstore.message.dead_letters import CAUSE, DEAD_LETTERS
+from jdbcstore.message.inserted import InsertedMessage
 from jdbcstore.message.jobs import JOBS
 from jdbcstore.stores.claims import ClaimQueue, Claims
 from jdbcstore.stores.claims.outbox import OutboxMover

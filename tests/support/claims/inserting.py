@@ -29,7 +29,7 @@ from jdbcstore.config.locker import LeaseDatabaseLockerConfig
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers import make_locker
 from jdbcstore.message import openwire
-from jdbcstore.message.inserted import DEAD_LETTERS
+from jdbcstore.message.dead_letters import DEAD_LETTERS
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.outbox import OutboxMover
 from jdbcstore.stores.jdbc.outbox import read_numbers

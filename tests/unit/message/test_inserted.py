@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from jdbcstore.errors import InvalidDestination, InvalidMessage
+from jdbcstore.message.dead_letters import CAUSE, DEAD_LETTERS
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.inserted import CAUSE, DEAD_LETTERS, InsertedMessage
+from jdbcstore.message.inserted import InsertedMessage
 from jdbcstore.message.message import BodyType, Message
 
 
