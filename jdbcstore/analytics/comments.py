@@ -15,6 +15,7 @@ COMMENTS = {
     "msgid_prod": "the producer's id, of the message id",
     "msgid_seq": "the producer's number of the message, of the message id",
     "expiration": "epoch milliseconds; 0 means never",
+    "expires": "the expiration as a timestamp; null means never",
     "xid": "the prepared XA transaction that the message belongs to",
     "message_size": "bytes, as stored",
     "type": "text, bytes, map, stream, object, message or blob",

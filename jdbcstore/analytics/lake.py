@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jdbcstore.analytics.arrow.table import STORED, ViewRows, schema_of
+from jdbcstore.analytics.arrow.table import rows_of, schema_of
 from jdbcstore.analytics.streaming.offsets import Offset
 from jdbcstore.analytics.streaming.options import StreamOptions, task_url
 from jdbcstore.analytics.streaming.position import Position
@@ -255,7 +255,6 @@ class LakeExport:
                 password,
                 configuration.store,
                 destination=None if destination is None else destination.qualified_name,
-                decoded=True,
                 starting="earliest",
                 rows=_ROWS,
                 partitions=1,
@@ -387,13 +386,9 @@ def to_lake(
 
 
 def _batch(rows: Sequence[Any]) -> pa.RecordBatch:
-    stored = {
-        name: pa.array([getattr(row, name) for row in rows], kind)
-        for name, kind in STORED.items()
-        if name != "size"
-    }
-    batch = ViewRows(stored).record_batch(schema_of(None))
-    names = pc.replace_substring_regex(stored["container"], "^[a-z-]*://", "")
+    view = rows_of(rows)
+    batch = view.record_batch(schema_of(None))
+    names = pc.replace_substring_regex(view.stored["container"], "^[a-z-]*://", "")
     date = batch.column("timestamp").cast(pa.date32())
     return pa.RecordBatch.from_arrays([*batch.columns, date, names], schema=SCHEMA)
 

@@ -22,28 +22,35 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def with_properties(frame: DataFrame, types: Mapping[str, str]) -> DataFrame:
-    """Add a column for each of these properties, named as the property.
+def with_properties(frame: DataFrame, types: Mapping[str, str | tuple[str, str]]) -> DataFrame:
+    """Add a column for each of these properties, with its type, or with the property's name and its type.
 
     A type is ``boolean``; ``long``, of all integers; ``double``, of all numbers; ``string``, of all values;
     ``bytes``; or ``timestamp``, of epoch milliseconds. A message without the property, or with a value of
     another type, has null.
 
     >>> orders = analytics.with_properties(spark.table("messages_decoded"), {"pints": "long"})
+    >>> orders = analytics.with_properties(orders, {"order_type": ("type", "string")})
 
     :param frame: it has the column ``properties``, as ``messages_decoded`` and archives have
-    :raises ConfigurationError: a type is not one of these, or the frame has a column of that name
+    :raises ConfigurationError: a type is not one of these, or two columns would have the same name, in
+        letters of any case
     """
     columns: dict[str, Column] = {}
     present = {name.lower() for name in frame.columns}
-    for name, type_ in types.items():
+    for name, given in types.items():
+        property_, type_ = (name, given) if isinstance(given, str) else given
         if type_ not in _TYPES:
             raise ConfigurationError(
-                f"the property {name} cannot be {type_!r}; choose one of {', '.join(_TYPES)}", option="types"
+                f"the property {property_} cannot be {type_!r}; choose one of {', '.join(_TYPES)}",
+                option="types",
             )
         if name.lower() in present:
             raise ConfigurationError(
-                f"there is a column {name} already; rename it with withColumnRenamed", option="types"
+                f"there is a column {name} already; give the property another name:"
+                f" {{'my_{name}': ('{property_}', '{type_}')}}",
+                option="types",
             )
-        columns[name] = _TYPES[type_](F.col("properties")[F.lit(name)])
+        present.add(name.lower())
+        columns[name] = _TYPES[type_](F.col("properties")[F.lit(property_)])
     return frame.withColumns(columns)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from jdbcstore.analytics.columns import COLUMNS, YEAR_1_MS, YEAR_10000_MS
 from jdbcstore.analytics.comments import commented
-from jdbcstore.analytics.decoding import decoded, decoded_columns
+from jdbcstore.analytics.decoding import as_time, decoded, decoded_columns
 from jdbcstore.analytics.headers import HEADERS
 from jdbcstore.analytics.queries import destinations, pending, subscriptions
 from jdbcstore.analytics.remote import is_remote
@@ -223,7 +223,9 @@ def _columns(table: DataFrame) -> list[Column]:
         container,
         container.alias("destination"),
         _destination_type(container),
-        *(table[name] for name in ("msgid_prod", "msgid_seq", "expiration", "priority", "xid")),
+        *(table[name] for name in ("msgid_prod", "msgid_seq", "expiration")),
+        as_time(table["expiration"]).alias("expires"),
+        *(table[name] for name in ("priority", "xid")),
     ]
 
 

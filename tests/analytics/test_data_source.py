@@ -118,6 +118,7 @@ def test_a_view_in_sql(spark: SparkSession, stores: dict[str, Database]) -> None
         ({"snapshot": "1'; DROP TABLE activemq_msgs; --"}, "the option snapshot"),
         ({"bounds": "1,x"}, "the option bounds is '1,x'; give the IDs"),
         ({"partitions": "0"}, "the option partitions is '0'"),
+        ({"decoded": "maybe"}, "give true or false"),
         ({"view": "lock", "partitions": "2"}, "the option view is 'lock'; give messages"),
     ],
 )

@@ -6,7 +6,6 @@ import itertools
 import json
 from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
 
 import jdbcstore
@@ -15,8 +14,8 @@ from jdbcstore.analytics.streaming import position
 from jdbcstore.analytics.streaming.offsets import Offset
 from jdbcstore.analytics.streaming.options import read_options
 from jdbcstore.analytics.streaming.position import NOWHERE, Horizon, Position
-from jdbcstore.analytics.streaming.reading import Sight, StreamDatabase
-from jdbcstore.analytics.streaming.source import Late, StreamSlice, _pages, batch_of
+from jdbcstore.analytics.streaming.reading import Sight, StreamDatabase, committed
+from jdbcstore.analytics.streaming.source import Late, StreamSlice, _pages
 from jdbcstore.errors import BodyInJournal, ConfigurationError, StoreError
 from jdbcstore.message.openwire import set_broker_sequence
 from jdbcstore.message.openwire.reference import SEQUENCE_AT, refer
@@ -25,14 +24,6 @@ from tests.support.databases import Database
 
 every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 XID = XATransactionId(86, b"\x01\x02", b"\x03")
-INTEGERS = frozenset({"id", "msgid_seq", "expiration"})
-NAMES = ("id", "container", "destination", "destination_type", "msgid_prod", "msgid_seq", "expiration")
-RAW = pa.schema(
-    [
-        *((name, pa.int64() if name in INTEGERS else pa.string()) for name in NAMES),
-        *(("priority", pa.int64()), ("xid", pa.string()), ("message_size", pa.int64()), ("msg", pa.binary())),
-    ]
-)
 
 
 class Reader:
@@ -62,8 +53,7 @@ class Reader:
             return []
         parts = (Late(end.late), StreamSlice(start.id, end.id, end.gaps))
         pages = (page for part in parts for page in _pages(self.database, part))
-        batches = (batch_of(page, RAW, decoded=False) for page in pages)
-        return [id_ for batch in batches for id_ in batch.column("id").to_pylist()]
+        return [row.id for page in pages for row in committed(page)]
 
 
 @pytest.fixture
@@ -253,7 +243,6 @@ def test_its_connection_cannot_write(database: Database) -> None:
         ("startingoffsets", "yesterday", "earliest, latest, or the ID"),
         ("maxrowspertrigger", "0", "a number from 1"),
         ("settleseconds", "nan", "a number from 0"),
-        ("decoded", "maybe", "true or false"),
         ("pool_sise", "1", "pool_size"),
     ],
 )

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 @pytest.mark.usefixtures("recorded")
 def test_what_was_sent_is_what_spark_shows(ask: Callable[[str], list[Row]]) -> None:
-    rows = ask("SELECT *, unix_millis(timestamp) AS timestamp_ms FROM messages_decoded ORDER BY id")
+    times = "unix_millis(timestamp) AS timestamp_ms, unix_millis(expires) AS expires_ms"
+    rows = ask(f"SELECT *, {times} FROM messages_decoded ORDER BY id")
 
     messages = recordings.postgres().messages
     assert [row.id for row in rows] == [message.sequence for message in messages]
@@ -36,6 +37,7 @@ def test_what_was_sent_is_what_spark_shows(ask: Callable[[str], list[Row]]) -> N
         )
         assert (row.msgid_prod, row.msgid_seq) == (message.msgid_prod, message.msgid_seq)
         assert row.expiration == message.expiration
+        assert row.expires_ms == (message.expiration or None)
         assert row.message_size == len(message.msg)
         check_headers(message_of(row), message.sent)
         check_properties(row, message.sent)
@@ -103,7 +105,8 @@ def test_columns_and_their_types(spark: SparkSession) -> None:
 
     assert dict(spark.table("messages_decoded").dtypes) == {
         "id": number, "container": text, "destination": text, "destination_type": text, "msgid_prod": text,
-        "msgid_seq": number, "expiration": number, "priority": number, "xid": text, "message_size": number,
+        "msgid_seq": number, "expiration": number, "expires": time, "priority": number, "xid": text,
+        "message_size": number,
         "type": text, "message_id": text, "timestamp": time, "jms_priority": "int", "persistent": "boolean",
         "redelivery_counter": "int", "correlation_id": text, "reply_to": text, "jms_type": text,
         "group_id": text, "group_sequence": "int", "user_id": text, "original_destination": text,
@@ -114,5 +117,5 @@ def test_columns_and_their_types(spark: SparkSession) -> None:
     }  # fmt: skip
     assert dict(spark.table("messages").dtypes) == {
         "id": number, "container": text, "destination": text, "destination_type": text, "msgid_prod": text,
-        "msgid_seq": number, "expiration": number, "priority": number, "xid": text,
+        "msgid_seq": number, "expiration": number, "expires": time, "priority": number, "xid": text,
     }  # fmt: skip

@@ -45,5 +45,9 @@ def test_properties_with_a_type(
 
     with pytest.raises(ConfigurationError, match="choose one of boolean, long, double"):
         analytics.with_properties(frame, {"at": "int"})
-    with pytest.raises(ConfigurationError, match="there is a column ID already"):
+    with pytest.raises(ConfigurationError, match=r"column ID already; .* \{'my_ID': \('ID', 'long'\)\}"):
         analytics.with_properties(frame, {"ID": "long"})
+    with pytest.raises(ConfigurationError, match="there is a column AT already"):
+        analytics.with_properties(frame, {"at": "long", "AT": "long"})
+    renamed = analytics.with_properties(frame, {"my_type": ("at", "long")})
+    assert {row.my_type for row in renamed.select("my_type").collect()} == {86_400_000, None}

@@ -78,8 +78,15 @@ class ViewRows:
         return ViewRows(stored, made)
 
     def record_batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Return the columns of the schema."""
-        return pa.RecordBatch.from_arrays([self.column(name) for name in schema.names], schema=schema)
+        """Return the columns of the schema, which may spell their types otherwise."""
+        columns = [self.column(field.name).cast(field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def rows_of(stored: Sequence[Any]) -> ViewRows:
+    """Return rows of ACTIVEMQ_MSGS as those of the view."""
+    kinds = {name: kind for name, kind in STORED.items() if name != SIZE}
+    return ViewRows({n: pa.array([getattr(row, n) for row in stored], k) for n, k in kinds.items()})
 
 
 def _as_stored(name: str) -> ViewColumn:
@@ -121,13 +128,14 @@ def time_of(milliseconds: pa.Array) -> pa.Array:
 
 
 PLAIN = ("id", "container", "destination", "destination_type", "msgid_prod", "msgid_seq", "expiration",
-         "priority", "xid")  # fmt: skip
+         "expires", "priority", "xid")  # fmt: skip
 """The columns of the view ``messages``, which never reads MSG."""
 
 VIEW: dict[str, ViewColumn] = {
     **{name: _as_stored(name) for name in PLAIN if name in STORED},
     "destination": ViewColumn(pa.string(), "container", lambda rows: rows.stored["container"]),
     "destination_type": ViewColumn(pa.string(), "container", _kinds),
+    "expires": ViewColumn(TIME, "expiration", lambda rows: time_of(rows.stored["expiration"])),
     "message_size": ViewColumn(pa.int64(), SIZE, _size),
     **{column.name: _decoded(column.name, column.type, column.decode) for column in COLUMNS},
 }

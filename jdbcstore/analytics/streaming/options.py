@@ -36,7 +36,6 @@ class StreamOptions(StreamLogin):
 
     destination: str | None
     """The qualified name of the only destination to read; None reads all."""
-    decoded: bool
     starting: str
     """``earliest``, ``latest``, or the ID after which it starts."""
     rows: int
@@ -60,7 +59,6 @@ def read_options(given: Mapping[str, str]) -> StreamOptions:
         login.password,
         login.store,
         destination=read_destination(own),
-        decoded=read_flag("decoded", own.get("decoded", "true")),
         starting=_starting(own.get("startingoffsets", LATEST)),
         rows=int(_number("maxRowsPerTrigger", own.get("maxrowspertrigger", "100000"), 1)),
         partitions=read_partitions(own, 4),

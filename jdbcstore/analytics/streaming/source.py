@@ -10,79 +10,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from jdbcstore.analytics.batch import MessageBatch
-from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS
+from jdbcstore.analytics.arrow.table import rows_of
 from jdbcstore.analytics.streaming.offsets import Gaps, Offset
 from jdbcstore.analytics.streaming.options import EARLIEST, LATEST, StreamOptions
 from jdbcstore.analytics.streaming.position import NOWHERE, Position
 from jdbcstore.analytics.streaming.reading import StreamDatabase, committed
 from jdbcstore.errors import IN_JOURNAL
-from jdbcstore.message.destination import DestinationKind
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
-
-
-_TABLE = (
-    "id BIGINT, container STRING, destination STRING, destination_type STRING, msgid_prod STRING,"
-    " msgid_seq BIGINT, expiration BIGINT, priority BIGINT, xid STRING, message_size BIGINT"
-)
-_KINDS = frozenset(DestinationKind)
-
-
-def schema(*, decoded: bool) -> str:
-    """Return the columns of a stream: those of ``messages_decoded``, or those of the table with ``msg``."""
-    if not decoded:
-        return f"{_TABLE}, msg BINARY"
-    types = ("timestamp" if column.name in TIMES else column.type for column in COLUMNS)
-    pairs = (f"{column.name} {kind}" for column, kind in zip(COLUMNS, types, strict=True))
-    return f"{_TABLE}, {', '.join(pairs)}"
-
-
-def batch_of(page: Sequence[Any], columns: pa.Schema, *, decoded: bool) -> pa.RecordBatch:
-    """Return the committed messages of a page as a record batch."""
-    rows = [*committed(page)]
-    blobs = pa.array([row.msg for row in rows], pa.binary())
-    containers = [row.container for row in rows]
-    values: list[Any] = [
-        [row.id for row in rows],
-        containers,
-        containers,
-        [_kind(container) for container in containers],
-        *([row[place] for row in rows] for place in range(2, 7)),
-        pc.binary_length(blobs),
-        *(_decoded(blobs) if decoded else [blobs]),
-    ]
-    arrays = [
-        value.cast(column.type) if isinstance(value, pa.Array) else pa.array(value, column.type)
-        for value, column in zip(values, columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=columns)
-
-
-def _kind(container: str) -> str | None:
-    kind = container.partition("://")[0]
-    return kind if kind in _KINDS else None
-
-
-def _decoded(blobs: pa.Array) -> list[pa.Array]:
-    batch = MessageBatch(blobs)
-    arrays = [(column.name, batch.column(column.decode)) for column in COLUMNS]
-    return [_time(array) if name in TIMES else array for name, array in arrays]
-
-
-def _time(milliseconds: pa.Array) -> pa.Array:
-    """Convert epoch milliseconds to timestamps; null for 0, which means unset, and outside the calendar."""
-    calendar = pc.and_(pc.greater_equal(milliseconds, YEAR_1_MS), pc.less(milliseconds, YEAR_10000_MS))
-    known = pc.if_else(pc.and_(calendar, pc.not_equal(milliseconds, 0)), milliseconds, None)
-    return known.cast(pa.timestamp("ms", "UTC"))
 
 
 log = logging.getLogger(__name__)
@@ -175,7 +116,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         with closing(StreamDatabase(self._options)) as database:
             for page in _pages(database, partition):
-                yield batch_of(page, self._columns, decoded=self._options.decoded)
+                yield rows_of([*committed(page)]).record_batch(self._columns)
 
     def stop(self) -> None:
         if "_database" in vars(self):

@@ -67,6 +67,8 @@ def test_every_column_of_the_recorded_messages(
         assert row["destination_type"] == message.container.partition("://")[0]
         names = ("msgid_prod", "msgid_seq", "expiration", "priority", "xid")
         assert [row[name] for name in names] == [getattr(message, name) for name in names]
+        expires = row["expires"] and round(row["expires"].timestamp() * 1000)
+        assert expires == (message.expiration or None)
         assert row["message_size"] == len(message.msg)
         expected = said(decode(message.msg))
         shown = {name: row[name] for name in expected}
@@ -308,3 +310,12 @@ def test_spark_is_not_loaded() -> None:
     code = "import sys, jdbcstore, jdbcstore.analytics.arrow.reading; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"pyspark", "py4j"}.isdisjoint(done.stdout.split())
+
+
+@pytest.mark.backends("sqlite")
+def test_times_that_nanoseconds_cannot_count(database: Database) -> None:
+    times = (-62_135_596_800_000, 253_402_300_799_999)
+    with jdbcstore.open(database.url) as store:
+        store.queue("Q").add_messages([Message("", timestamp_ms=each, expiration_ms=each) for each in times])
+    frame = read_arrow(database.url, ["timestamp", "expires"]).read_pandas()
+    assert sorted(frame["timestamp"].dt.year) == sorted(frame["expires"].dt.year) == [1, 9999]
