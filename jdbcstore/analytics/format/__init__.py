@@ -1,4 +1,4 @@
-"""The format ``jdbcstore`` of Spark's readers: the views of a store, and its new messages as a stream."""
+"""The format ``jdbcstore`` of Spark: the views of a store, its new messages as a stream, rows to send."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def register(spark: SparkSession) -> None:
 
     >>> messages = spark.read.format("jdbcstore").option("url", "sqlite:///mq.db").load()
     >>> arriving = spark.readStream.format("jdbcstore").option("url", "sqlite:///mq.db").load()
+    >>> rows.write.format("jdbcstore").option("url", "sqlite:///mq.db").mode("append").save()
     """
     if is_remote(spark):
         send(spark)

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from jdbcstore.analytics.arrow.views import AS_STORED, OF_MESSAGES, SCHEMAS
 from jdbcstore.analytics.format.reading import ViewOptions, ViewReader
+from jdbcstore.analytics.format.writing import RowWriter
 from jdbcstore.analytics.streaming.options import (
     OF_STREAMS,
     read_destination,
@@ -33,7 +34,7 @@ _BOUNDS = re.compile(r"([0-9]{1,18}(,[0-9]{1,18})*)?")
 
 
 class StoreSource(DataSource):
-    """The views of a store, and its new messages as a stream.
+    """The views of a store, its new messages as a stream, and its outbox for rows to send.
 
     Spark asks for the columns before it says which of the two is read, so both have the same by default:
     those of ``messages_decoded``.
@@ -64,6 +65,14 @@ class StoreSource(DataSource):
                     option="schema",
                 )
         return ViewReader(_view_options(given), wanted)
+
+    def writer(self, schema: StructType, overwrite: bool) -> RowWriter:
+        if overwrite:
+            raise ConfigurationError("sent messages replace none; write with mode('append')", option="mode")
+        given = self._given.options
+        _check(given, OF_STREAMS | _OF_VIEWS, "a writer")
+        own, login = read_login(given, frozenset())
+        return RowWriter(login, schema.names, read_destination(own))
 
     def streamReader(self, schema: StructType) -> MessageStreamReader:  # noqa: N802 - Spark's names
         _check(self._given.options, _OF_VIEWS, "a stream")
