@@ -16,81 +16,35 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as Log
 from deltalake import write_deltalake
-from pyiceberg.catalog import load_catalog
 
 import jdbcstore
 from jdbcstore import Configuration, Destination, Message
 from jdbcstore.analytics import lake
-from jdbcstore.analytics.lake import DeltaTable, Exported, IcebergTable, LakeExport, LakeTable, to_lake
+from jdbcstore.analytics.lake import Exported, LakeExport, to_lake
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.errors import ConfigurationError, StoreError
 from jdbcstore.testing.polling import wait_until
+from tests.support import ROOT
+from tests.support.analytics.lakes import Lake
 from tests.support.analytics.late import store
+from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database
 from tests.support.require import unavailable
 from tests.support.servers import ServerMissing
 from tests.support.servers.s3 import S3Server
 
+COPIES = """
+url = "{url}"
+
+[[broker.composite_destinations]]
+queue = "ORDERS"
+forward_only = false
+
+[[broker.composite_destinations.forward_to]]
+queue = "COPIES"
+"""
 every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
-
-
-class Lake:
-    """A table of one kind, as an export opens it and as its readers see it."""
-
-    def __init__(self, kind: str, folder: Path) -> None:
-        self.kind = kind
-        self._folder = folder
-        self.options = {
-            "type": "sql",
-            "uri": f"sqlite:///{folder / 'catalog.db'}",
-            "warehouse": (folder / "warehouse").as_uri(),
-        }
-
-    @property
-    def place(self) -> str:
-        return str(self._folder / "table") if self.kind == "delta" else "mq.messages"
-
-    @property
-    def arguments(self) -> list[str]:
-        """Those of ``jdbcstore export``."""
-        if self.kind == "delta":
-            return [self.place]
-        pairs = (f"--option={name}={value}" for name, value in self.options.items())
-        return [self.place, "--iceberg", *pairs]
-
-    def table(self, destination: str | None = None) -> LakeTable:
-        if self.kind == "delta":
-            return DeltaTable(self.place, destination=destination)
-        return IcebergTable(self.place, options=self.options, destination=destination)
-
-    def rows(self, *columns: str) -> list[dict[str, Any]]:
-        """Return the rows, by id."""
-        if self.kind == "delta":
-            read = Log(self.place).to_pyarrow_table()
-        else:
-            read = self._iceberg().scan().to_arrow()
-        return sorted(read.select(["id", *columns]).to_pylist(), key=lambda row: row["id"])
-
-    def ids(self) -> list[int]:
-        return [row["id"] for row in self.rows()]
-
-    def commits(self) -> object:
-        """Return what differs after each commit."""
-        if self.kind == "delta":
-            return sorted(path.name for path in Path(self.place, "_delta_log").iterdir())
-        return self._iceberg().metadata_location
-
-    def change(self) -> None:
-        """Commit a change that is not an export's, such as a compaction."""
-        if self.kind == "delta":
-            Log(self.place).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
-        else:
-            with self._iceberg().transaction() as transaction:
-                transaction.set_properties(owner="somebody")
-
-    def _iceberg(self) -> Any:
-        return load_catalog("default", **self.options).load_table(self.place)
 
 
 @pytest.fixture(params=["delta", "iceberg"])
@@ -226,7 +180,7 @@ def test_rows_of_another_program_are_left_alone(
     if target.kind == "delta":
         write_deltalake(target.place, rows, mode="append")
     else:
-        target._iceberg().append(rows)
+        target.iceberg.append(rows)
     with pytest.raises(ConfigurationError, match="choose a table that does not exist yet"):
         export()
 
@@ -325,25 +279,63 @@ def test_killed_exports(database: Database, target: Lake) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.backends("sqlite")
+def test_copies_are_acknowledged_when_they_are_exported(database: Database, tmp_path: Path) -> None:
+    """What consumers have consumed is in the table once, although the consumer of the copies is killed."""
+    configuration = tmp_path / "jdbcstore.toml"
+    configuration.write_text(COPIES.format(url=database.url))
+    lake = tmp_path / "copied"
+
+    def consume(port: int) -> subprocess.Popen[bytes]:
+        arguments = (database.url, str(lake), "COPIES", f"127.0.0.1:{port}")
+        return subprocess.Popen([sys.executable, str(ROOT / "docs" / "deploy" / "copies.py"), *arguments])
+
+    def exported() -> list[str]:
+        if not Log.is_deltatable(str(lake)):
+            return []
+        # stomp.py sends bytes.
+        return [
+            body.decode()
+            for body in Log(lake).to_pyarrow_table(columns=["body_bytes"])["body_bytes"].to_pylist()
+        ]
+
+    with BrokerProcess(tmp_path, "--config", str(configuration)) as broker:
+        client = Client(broker.ready())
+        client.connect()
+        client.consume("/queue/ORDERS")
+        for killed in range(3):
+            consumer = consume(broker.port)
+            for number in range(20):
+                client.send("/queue/ORDERS", f"{killed}-{number}")
+            wait_until(lambda: f"{killed}-0" in exported(), 60.0, what="an export")  # noqa: B023
+            if killed < 2:
+                consumer.kill()
+                consumer.wait()
+        wanted = [f"{killed}-{number}" for killed in range(3) for number in range(20)]
+        wait_until(lambda: sorted(exported()) == sorted(wanted), 60.0, what="the export of all")
+        wait_until(
+            lambda: database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(0,)],
+            60.0,
+            what="acknowledgements",
+        )
+        consumer.kill()
+        consumer.wait()
+    assert client.bodies == {*wanted}
+
+
+@pytest.mark.slow
 @pytest.mark.servers
 @pytest.mark.backends("sqlite")
-def test_a_delta_table_on_s3(database: Database, tmp_path: Path) -> None:
+def test_tables_on_s3(database: Database, tmp_path: Path) -> None:
     try:
         server = S3Server(tmp_path)
     except ServerMissing as missing:
         unavailable("s3", str(missing))
     with closing(server), jdbcstore.open(database.url) as opened:
-        options = {
-            "AWS_ENDPOINT_URL": server.url,
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_REGION": "us-east-1",
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_S3_ALLOW_UNSAFE_RENAME": "true",
-        }
-        place = f"s3://{server.BUCKET}/messages"
-        for _ in range(2):
-            opened.queue("ORDERS").add_message(Message("one"))
-            assert to_lake(database.url, DeltaTable(place, options)) == Exported(1, 1)
-        assert to_lake(database.url, DeltaTable(place, options)) == Exported(0, 0)
-        assert Log(place, storage_options=options).to_pyarrow_table().num_rows == 2
+        opened.queue("ORDERS").add_message(Message("one"))
+        targets = [Lake(kind, tmp_path, server) for kind in ("delta", "iceberg")]
+        assert [to_lake(database.url, each.table()) for each in targets] == [Exported(1, 1)] * 2
+        opened.queue("ORDERS").add_message(Message("two"))
+        assert [to_lake(database.url, each.table()) for each in targets] == [Exported(1, 1)] * 2
+        assert [to_lake(database.url, each.table()) for each in targets] == [Exported(0, 0)] * 2
+        assert [len(each.ids()) for each in targets] == [2, 2]

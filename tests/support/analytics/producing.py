@@ -26,14 +26,14 @@ INSERT = text(
 QUEUE = Destination.queue("STREAMED")
 
 
-def next_id(counter: Path) -> int:
-    """The next ID of all processes."""
+def next_id(counter: Path, block: int = 1) -> int:
+    """The next ID of all processes, the first of a block."""
     with counter.open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        number = int(file.read() or 0) + 1
+        last = int(file.read() or 0)
         file.seek(0)
-        file.write(str(number))
-    return number
+        file.write(str(last + block))
+    return last + 1
 
 
 def main(url: str, counter: Path, messages: int) -> None:
