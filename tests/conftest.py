@@ -63,6 +63,8 @@ LONG_ANALYTICS = {
 """Modules that take longer than the others of ``analytics``: two processes share these tests."""
 QUIET = {"jdbcstore.broker.stomp.websocket.frames"}
 """Loggers of the product with a level of their own."""
+NEED_SESSIONS = {"claims", "lockers", "plugins"}
+"""Folders whose cases need sessions, which a pooler in transaction mode does not keep."""
 NEEDS_DATABASE = {"connection", "database", "server", "url"}
 
 ALIKE = {"mariadb", "mariadb-pyodbc", "mysql"}
@@ -190,6 +192,8 @@ def _skipped(metafunc: pytest.Metafunc, backend: Backend) -> str | None:
     definition = metafunc.definition
     if definition.get_closest_marker("slow") and backend.contract_only:
         return f"{backend.id}: too slow for a backend that only runs the contract"
+    if not backend.capabilities.sessions and _needs_sessions(metafunc):
+        return f"{backend.id}: needs a session of its own"
     if not _is_whole(backend):
         return None
     if definition.get_closest_marker("one_writer") and not backend.capabilities.one_writer:
@@ -198,6 +202,13 @@ def _skipped(metafunc: pytest.Metafunc, backend: Backend) -> str | None:
         if backend.variant.id in mark.args or (backend.variant.journaled and JOURNALED.id in mark.args):
             return f"{backend.variant.id}: {mark.kwargs['why']}"
     return None
+
+
+def _needs_sessions(metafunc: pytest.Metafunc) -> bool:
+    """Whether a case needs that its connections keep their sessions."""
+    definition = metafunc.definition
+    marked = any("sessions" in mark.args for mark in definition.iter_markers("needs"))
+    return marked or not NEED_SESSIONS.isdisjoint(definition.path.parts)
 
 
 def _is_whole(backend: Backend) -> bool:

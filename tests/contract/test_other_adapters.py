@@ -18,6 +18,7 @@ GENERIC = {"sqlite": ("default", "blob"), "h2": ("default", "image"), "postgresq
 
 
 @ONE_STORE
+@pytest.mark.needs("sessions")  # it prepares statements
 @pytest.mark.backends(*GENERIC)
 def test_a_generic_adapter(backend: Backend, open_store: OpenStore) -> None:
     for adapter in GENERIC[backend.vendor]:
@@ -47,6 +48,7 @@ def test_a_generic_adapter(backend: Backend, open_store: OpenStore) -> None:
 
 
 @ONE_STORE
+@pytest.mark.needs("sessions")  # it prepares statements
 @pytest.mark.backends(*GENERIC)
 def test_two_writers_get_different_sequences(backend: Backend, open_store: OpenStore) -> None:
     """Nothing but an UPDATE that changes nothing keeps them from reserving the same block."""

@@ -12,7 +12,10 @@ from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.kombu.app import make_app, worker
 
-pytestmark = [pytest.mark.backends("sqlite", "postgresql"), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.backends("sqlite", "postgresql", "galera", "group-replication"),
+    pytest.mark.slow,
+]
 
 LEASE = 6.0
 PATIENCE = 90.0

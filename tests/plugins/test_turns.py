@@ -17,7 +17,7 @@ from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 
-pytestmark = pytest.mark.backends("sqlite", "postgresql")
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "galera", "group-replication")
 
 
 def test_an_empty_queue_is_looked_at_less_and_less_often() -> None:

@@ -57,6 +57,8 @@ class Capabilities(testing.Capabilities):
     """The database is another process, reached over a network; else a file."""
     packets: bool = False
     """A setting of the server bounds the size of a message, far below what it could hold."""
+    sessions: bool = True
+    """A connection keeps its session of the server from one transaction to the next."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +246,7 @@ BACKENDS = (
         driver="psycopg",
         database=PooledDatabase,
         private=TransactionPooledServer,
+        capabilities=Capabilities(sessions=False),
         on_request=True,
         like="postgresql",
     ),
