@@ -131,8 +131,9 @@ class BodyUpload:
         self._bodies = bodies
         self._begun = loop.transfer(bodies.begin)
         self._begun.add_done_callback(unheard)
-        self._writing: Future[None] = loop.create_future()
-        self._writing.set_result(None)
+        self.writing: Future[None] = loop.create_future()
+        """The writing of the pieces; cancelled once the sender has ended, so that the store removes them."""
+        self.writing.set_result(None)
         self._has_length = has_length
         self._first = b""
         """The first piece, if the length is written into it."""
@@ -147,7 +148,7 @@ class BodyUpload:
         self.size += len(data)
         before = None
         while len(self._buffer) >= PIECE_SIZE:
-            before = self._writing
+            before = self.writing
             piece = bytes(memoryview(self._buffer)[:PIECE_SIZE])
             del self._buffer[:PIECE_SIZE]
             self._write(piece)
@@ -162,17 +163,13 @@ class BodyUpload:
             self._write(_i32.pack(self.size - _SIZE) + self._first[_SIZE:])
         return self._loop.create_task(self._finish(text_size))
 
-    def abandon(self) -> None:
-        """Stop writing, because the sender has ended. The store removes the pieces."""
-        self._writing.cancel()
-
     def _write(self, piece: bytes) -> None:
         if self._has_length and not self._number:
             self._first = piece
             self._number = 1
             return
-        self._writing = self._loop.create_task(self._add(self._writing, self._number, piece))
-        self._writing.add_done_callback(unheard)
+        self.writing = self._loop.create_task(self._add(self.writing, self._number, piece))
+        self.writing.add_done_callback(unheard)
         self._number += 1
 
     async def _add(self, before: Future[None], number: int, piece: bytes) -> None:
@@ -181,7 +178,7 @@ class BodyUpload:
         await self._loop.transfer(partial(self._bodies.add, body, number, piece))
 
     async def _finish(self, text_size: int) -> LargeBody:
-        await self._writing
+        await self.writing
         body = await self._begun
         body.end(self.size, text_size)
         return body

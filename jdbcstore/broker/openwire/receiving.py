@@ -91,7 +91,7 @@ class MessageReceiver:
     def end(self) -> None:
         """Stop writing, because the client has ended."""
         if self._upload is not None:
-            self._upload.abandon()
+            self._upload.writing.cancel()
             self._upload = None
 
     def _count(self, part: bytes) -> None:

@@ -32,7 +32,7 @@ class BodyReceiver:
     def ignore(self) -> None:
         """Ignore the outstanding parts of a body."""
         if self._upload is not None:
-            self._upload.abandon()
+            self._upload.writing.cancel()
             self._upload = None
 
     def receive(self, data: bytes) -> None:

@@ -181,7 +181,7 @@ class _Detection(asyncio.BufferedProtocol):
 
     def __init__(self, service: Service, connector: Connector, choice: ProtocolChoice) -> None:
         self.peer = "?"
-        self.service = service
+        self._service = service
         self._connector = connector
         self._choice = choice
         self._read: list[bytes] = []
@@ -198,10 +198,10 @@ class _Detection(asyncio.BufferedProtocol):
         self._connector.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        return self.service.read_buffer
+        return self._service.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._read.append(bytes(self.service.read_buffer[:nbytes]))
+        self._read.append(bytes(self._service.read_buffer[:nbytes]))
         protocol = self._choice.detect(b"".join(self._read))
         if protocol is None or self._transport.is_closing():
             return

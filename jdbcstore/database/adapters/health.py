@@ -7,8 +7,6 @@ from typing import Any
 
 from jdbcstore.util.checkup import Diagnosis, Durability, Thresholds
 
-NOT_THE_MASTER = "first make sure that it is not the lock of a master with the database-locker"
-
 
 class Health:
     """The examination through one cursor; a vendor's module overrides its parts.

@@ -469,26 +469,14 @@ class RefusingWriter:
     def close(self, timeout: float | None = None) -> None:
         """See :meth:`Writer.close`."""
 
-    def execute(self, unit: WriteUnit) -> NoReturn:  # noqa: ARG002
-        """Refuse a unit.
+    def execute(self, *_: Any, **_options: Any) -> NoReturn:
+        """Refuse a write.
 
         :raises ConfigurationError: the store is read-only
         """
-        _refuse()
+        raise ConfigurationError("this store was opened with read_only; open it without to write")
 
-    def submit(self, unit: WriteUnit) -> NoReturn:  # noqa: ARG002
-        """As :meth:`execute`."""
-        _refuse()
-
-    def call(self, *_: Any, **_options: Any) -> NoReturn:
-        """As :meth:`execute`."""
-        _refuse()
-
-    call_numbered = guard_by = call
-
-
-def _refuse() -> NoReturn:
-    raise ConfigurationError("this store was opened with read_only; open it without to write")
+    submit = call = call_numbered = guard_by = execute
 
 
 UnitWriter = Writer | RefusingWriter
