@@ -85,18 +85,14 @@ class Beans:
         keys = {"connectionViewType": "clientId", "connectionName": escaped(view.client_id or view.id)}
         return BeanName(DOMAIN, {**self._of_connector(view.connector).keys, **keys})
 
-    @property
-    def version(self) -> str:
-        """The version of the broker."""
-        return self._view_of_broker.version
-
     @cached_property
-    def _view_of_broker(self) -> BrokerView:
+    def view_of_broker(self) -> BrokerView:
+        """The view of the broker, read once."""
         return self._seen.broker()
 
     @property
     def _serves(self) -> bool:
-        return self._view_of_broker.condition.serves
+        return self.view_of_broker.condition.serves
 
     @cached_property
     def _connections(self) -> list[ConnectionView]:
@@ -156,7 +152,7 @@ class Beans:
             self._name(service="Health"),
             *(name for name, _ in await self._destinations()),
             *(self._of_subscription(view) for view in await self._known_subscriptions()),
-            *(self._of_connector(address) for address in self._view_of_broker.addresses),
+            *(self._of_connector(address) for address in self.view_of_broker.addresses),
             *(self._of_connection(view) for view in self._connections),
         ]
 
@@ -210,7 +206,7 @@ class Beans:
         raise _no_bean(name)
 
     def _health(self) -> str:
-        condition = self._view_of_broker.condition
+        condition = self.view_of_broker.condition
         return "Good" if condition.state is BrokerState.SERVING else f"Getting Worried {{{condition}}}"
 
     async def view(self, name: BeanName) -> DestinationView:
@@ -245,7 +241,7 @@ class Beans:
         return Destination.parse((await self.view(name)).name)
 
     async def _read_broker(self) -> Attributes:
-        broker = self._view_of_broker
+        broker = self.view_of_broker
         views = await self._seen.destinations() if self._serves else []
         subscriptions = await self._known_subscriptions()
         uptime = round(broker.uptime * 1000)
@@ -350,7 +346,7 @@ class Beans:
         }
 
     def _read_connector(self, name: BeanName) -> Attributes:
-        for address in self._view_of_broker.addresses:
+        for address in self.view_of_broker.addresses:
             if self._of_connector(address).keys == name.keys:
                 return {"Started": True, "StatisticsEnabled": True}
         view = self._connections_by_name.get(name.known_by)

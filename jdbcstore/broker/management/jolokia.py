@@ -206,7 +206,7 @@ class Jolokia:
         }
 
     async def _version(self, asker: _Caller, _wanted: Any, _shown: Any, _options: Any) -> dict[str, Any]:
-        info = {"product": "jdbcstore", "vendor": "jdbcstore", "version": asker.beans.version}
+        info = {"product": "jdbcstore", "vendor": "jdbcstore", "version": asker.beans.view_of_broker.version}
         return {"agent": AGENT, "protocol": PROTOCOL, "config": {}, "info": info}
 
     async def _search(
