@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -85,3 +85,25 @@ def test_a_close_that_gives_up_tells_everybody(open_store: OpenStore, database: 
     wait_until(lambda: database.connections() == 0, WAIT, "that the store has let go")
     [(stored,)] = database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS")
     assert stored in (1, 1 + doubtful)
+
+
+@pytest.mark.backends("postgresql")
+def test_a_close_that_gives_up_counts_the_write_of_a_caller(
+    open_store: OpenStore, database: Database
+) -> None:
+    waiting = (
+        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    store = open_store(cleanup_period=0)
+    queue = store.queue("Q")
+    queue.add_message(Message("before"))
+    with ThreadPoolExecutor(1) as pool:
+        with writes_held(database):
+            added = pool.submit(queue.add_message, Message("held"))
+            wait_until(lambda: database.rows(waiting), WAIT, "that it waits for the lock")
+            with pytest.raises(StoreClosed) as closed:
+                store.close(timeout=0.1)
+        error = added.exception(WAIT)
+    assert closed.value.unwritten == 1
+    stored = database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS")
+    assert stored == [(2,)] if error is None else isinstance(error, OutcomeUnknown)

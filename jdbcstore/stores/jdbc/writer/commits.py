@@ -56,7 +56,7 @@ class Commits:
         return taken
 
     def cancel(self) -> list[WriteUnit | Call]:
-        """Cancel the statement that is running, and return the units in flight: their outcome is unknown."""
+        """End the waits between attempts, and return the units in flight: their outcome is unknown."""
         self._cancelled = True
         self._committer.cancelled.set()
         return self.take()

@@ -55,7 +55,7 @@ class _NotConnected(Exception):
 
 
 class Committer:
-    """The writer's connection and its sequences. Hold the writer lock, except for :meth:`cancel`.
+    """The writer's connection and its sequences. Hold the writer lock, except to set :attr:`cancelled`.
 
     A lost connection may still exist for the server, and its last request may be pending: waiting for a lock,
     a disk or a standby, or still in the network. It would be committed after later writes.
@@ -253,7 +253,7 @@ class Committer:
         connection.close()
 
     def pause(self, seconds: float) -> None:
-        """Wait before a retry; :meth:`cancel` ends the wait with :class:`StoreClosed`."""
+        """Wait before a retry; :attr:`cancelled` ends the wait with :class:`StoreClosed`."""
         if self.cancelled.wait(seconds):
             raise StoreClosed("the store was closed before this was written")
 
