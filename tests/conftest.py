@@ -65,6 +65,11 @@ QUIET = {"jdbcstore.broker.stomp.websocket.frames"}
 """Loggers of the product with a level of their own."""
 NEED_SESSIONS = {"claims", "lockers", "plugins"}
 """Folders whose cases need sessions, which a pooler in transaction mode does not keep."""
+LACKS = {
+    "sessions": "needs a session of its own",
+    "row_locks": "the nodes share no row locks",
+}
+"""What clusters and poolers lack, by the capability that a case ``needs``."""
 NEEDS_DATABASE = {"connection", "database", "server", "url"}
 
 ALIKE = {"mariadb", "mariadb-pyodbc", "mysql"}
@@ -192,8 +197,6 @@ def _skipped(metafunc: pytest.Metafunc, backend: Backend) -> str | None:
     definition = metafunc.definition
     if definition.get_closest_marker("slow") and backend.contract_only:
         return f"{backend.id}: too slow for a backend that only runs the contract"
-    if not backend.capabilities.sessions and _needs_sessions(metafunc):
-        return f"{backend.id}: needs a session of its own"
     if not _is_whole(backend):
         return None
     if definition.get_closest_marker("one_writer") and not backend.capabilities.one_writer:
@@ -204,11 +207,15 @@ def _skipped(metafunc: pytest.Metafunc, backend: Backend) -> str | None:
     return None
 
 
-def _needs_sessions(metafunc: pytest.Metafunc) -> bool:
-    """Whether a case needs that its connections keep their sessions."""
-    definition = metafunc.definition
-    marked = any("sessions" in mark.args for mark in definition.iter_markers("needs"))
-    return marked or not NEED_SESSIONS.isdisjoint(definition.path.parts)
+def _lacking(item: pytest.Item, backends: list[Backend]) -> Iterator[pytest.MarkDecorator]:
+    """A visible skip for each capability that this case needs and its backend does not have."""
+    needs = {name for mark in item.iter_markers("needs") for name in mark.args}
+    if not NEED_SESSIONS.isdisjoint(item.path.parts):
+        needs.add("sessions")
+    for backend in backends:
+        for name in sorted(needs & {*LACKS}):
+            if not getattr(backend.capabilities, name):
+                yield pytest.mark.skip(f"{backend.id}: {LACKS[name]}")
 
 
 def _is_whole(backend: Backend) -> bool:
@@ -250,8 +257,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
         backends = [value for value in values if isinstance(value, Backend)]
-        for tier in tiers.tiers(item, backends):
-            item.add_marker(tier)
+        markers: list[str | pytest.MarkDecorator] = [*tiers.tiers(item, backends), *_lacking(item, backends)]
+        for marker in markers:
+            item.add_marker(marker)
         if SHARING & {*item.path.parts} and isinstance(item, pytest.Function):
             group = item.path.parent.name
             if "analytics" in item.path.parts:

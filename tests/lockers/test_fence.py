@@ -114,6 +114,7 @@ def test_a_listener_that_fails_keeps_nobody_from_hearing(open_locked: OpenLocked
     assert [type(one) for one in told] == [LockLost, str]
 
 
+@pytest.mark.needs("row_locks")
 def test_an_epoch_begins_when_what_was_being_written_has_ended(
     open_locked: OpenLocked, database: Database
 ) -> None:
@@ -175,7 +176,11 @@ def test_a_write_that_waits_for_the_next_epoch_is_refused(
 
 
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
-@pytest.mark.parametrize("locker", [LEASE, DatabaseLockerConfig()], ids=lambda locker: locker.type)
+@pytest.mark.parametrize(
+    "locker",
+    [LEASE, pytest.param(DatabaseLockerConfig(), marks=pytest.mark.needs("row_locks"))],
+    ids=lambda locker: locker.type,
+)
 @pytest.mark.parametrize("how", [Break.ANSWER, Break.STATEMENT])
 def test_a_commit_in_doubt_is_settled_when_another_has_begun(
     open_locked: OpenLocked, database: Database, line: Line, how: Break, locker: LockerConfig

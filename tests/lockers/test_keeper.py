@@ -94,6 +94,7 @@ def test_a_lock_outlives_a_restart_that_is_shorter_than_the_lease(
     assert store.fence.epoch == 1
 
 
+@pytest.mark.needs("row_locks")
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_row_lock_ends_with_its_connection(open_locked: OpenLocked, line: Line) -> None:
     store = open_locked(DatabaseLockerConfig(lock_keep_alive_period=1.0), url=line.url)

@@ -30,6 +30,7 @@ from tests.support.faults.line import Line
 __all__ = ["line"]
 
 LEASE = 10.0
+KINDS = [LeaseDatabaseLocker, pytest.param(DatabaseLocker, marks=pytest.mark.needs("row_locks"))]
 
 
 def make(
@@ -58,7 +59,7 @@ def attempt(locker: AbstractLocker) -> list[object]:
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
-@pytest.mark.parametrize("kind", [LeaseDatabaseLocker, DatabaseLocker], ids=["lease", "database"])
+@pytest.mark.parametrize("kind", KINDS, ids=["lease", "database"])
 def test_master_or_slave_or_stopped(
     kind: type[AbstractLocker], lasting: bool, backend: Backend, database: Database, line: Line
 ) -> None:
@@ -89,7 +90,7 @@ def test_master_or_slave_or_stopped(
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
-@pytest.mark.parametrize("kind", [LeaseDatabaseLocker, DatabaseLocker], ids=["lease", "database"])
+@pytest.mark.parametrize("kind", KINDS, ids=["lease", "database"])
 @pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_any_call_of_the_driver_may_fail(
     kind: type[AbstractLocker], lasting: bool, backend: Backend, database: Database

@@ -88,6 +88,7 @@ def test_a_lease_that_anybody_gets_makes_no_two_masters(open_locked: OpenLocked,
     assert stored(database) == [(1,)]
 
 
+@pytest.mark.needs("row_locks")
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_row_lock_that_locks_nothing_makes_no_two_masters(
     open_locked: OpenLocked, database: Database

@@ -16,6 +16,8 @@ from jdbcstore.testing.polling import wait_until
 from tests.support.backends import Backend
 from tests.support.databases import Database
 
+pytestmark = pytest.mark.needs("row_locks")
+
 LENGTH = 3
 PERIOD = 60.0
 """Longer than any test: only what the test does ends a lock."""

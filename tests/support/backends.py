@@ -59,6 +59,8 @@ class Capabilities(testing.Capabilities):
     """A setting of the server bounds the size of a message, far below what it could hold."""
     sessions: bool = True
     """A connection keeps its session of the server from one transaction to the next."""
+    row_locks: bool = True
+    """A locked row is locked for all nodes."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,7 @@ BACKENDS = (
         driver="pymysql",
         database=GaleraDatabase,
         private=GaleraServer,
-        capabilities=Capabilities(packets=True),
+        capabilities=Capabilities(packets=True, row_locks=False),
         on_request=True,
         like="mariadb",
     ),
@@ -227,7 +229,7 @@ BACKENDS = (
         driver="pymysql",
         database=GroupDatabase,
         private=GroupServer,
-        capabilities=Capabilities(packets=True),
+        capabilities=Capabilities(packets=True, row_locks=False),
         on_request=True,
         like="mysql",
     ),

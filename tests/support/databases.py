@@ -202,6 +202,10 @@ class MembersDatabase(MysqlDatabase):
     """A query for the ports of the members, or for addresses that end with them."""
     causal: ClassVar[str]
     """Lets a session read what any node has committed."""
+    committed: ClassVar[str]
+    """A query for what a node has committed."""
+    applied: ClassVar[str]
+    """Waits until another node has applied that."""
 
     def _use(self, url: URL) -> None:
         super()._use(url)
@@ -217,6 +221,15 @@ class MembersDatabase(MysqlDatabase):
     @property
     def url(self) -> str:
         return next(self._urls).render_as_string(hide_password=False)
+
+    def execute(self, sql: str, **parameters: Any) -> int:
+        """Run one statement, and wait until each node shows what it has changed."""
+        count = super().execute(sql, **parameters)
+        [(committed,)] = self.rows(self.committed)
+        for engine in self._engines:
+            with engine.connect() as connection:
+                connection.exec_driver_sql(self.applied.format(committed=committed))
+        return count
 
     @contextlib.contextmanager
     def blocked(self) -> Iterator[None]:
@@ -242,11 +255,15 @@ class GaleraDatabase(MembersDatabase):
     jdbc_scheme = "mariadb"
     ports = "SHOW STATUS LIKE 'wsrep_incoming_addresses'"
     causal = "SET SESSION wsrep_sync_wait = 15"
+    committed = "SELECT 'all'"
+    applied = "SET STATEMENT wsrep_sync_wait = 1 FOR SELECT '{committed}'"
 
 
 class GroupDatabase(MembersDatabase):
     ports = "SELECT MEMBER_PORT FROM performance_schema.replication_group_members"
     causal = "SET SESSION group_replication_consistency = 'BEFORE'"
+    committed = "SELECT @@gtid_executed"
+    applied = "SELECT WAIT_FOR_EXECUTED_GTID_SET('{committed}', 60)"
 
 
 class PooledDatabase(PostgresqlDatabase):

@@ -108,6 +108,7 @@ WAITING = {
 }
 
 
+@pytest.mark.needs("row_locks")
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
 @pytest.mark.parametrize("locker", [LeaseDatabaseLocker, None])
 def test_a_store_waits_for_what_a_joined_transaction_has_added(locker: Any, database: Database) -> None:
