@@ -100,7 +100,9 @@ def name_this_machine(environment: MutableMapping[str, str]) -> None:
 def errors_once() -> None:
     """Make PySpark raise its errors without printing them too."""
     # Its thread prints a traceback if Java ends.
-    accumulators.AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+    # The former name is that of Spark 4.0.
+    server: Any = getattr(accumulators, "AccumulatorServer", None) or accumulators.AccumulatorTCPServer
+    server.handle_error = lambda *_: None
     for logger in _LOGGERS:
         logging.getLogger(logger).disabled = True
 
