@@ -89,6 +89,8 @@ class Run:
                 for n, log in enumerate(logs)
             ]
             consumer = subprocess.Popen([*_STORM, "consume", url, "1"], stdin=subprocess.PIPE, cwd=ROOT)
+            for each in (*storm, consumer):
+                running.callback(each.kill)  # if something fails
             commits = self._kill(kills, storm)
             assert [each.wait() for each in storm] == [0] * producers
             consumer.communicate()
@@ -124,12 +126,14 @@ class Run:
             exporting = subprocess.Popen(
                 [*command, "--follow", "--interval=0.1"], cwd=elsewhere, env=environment
             )
-            if self._chance.random() < 0.8 and news:
-                wait_until(lambda: self._lake.commits() != before, 60.0, what="a commit")  # noqa: B023
-            time.sleep(self._chance.uniform(0, _LONGEST))
-            assert exporting.poll() is None, "an export ended by itself"
-            exporting.kill()
-            exporting.wait()
+            try:
+                if self._chance.random() < 0.8 and news:
+                    wait_until(lambda: self._lake.commits() != before, 600.0, what="a commit")  # noqa: B023
+                time.sleep(self._chance.uniform(0, _LONGEST))
+                assert exporting.poll() is None, "an export ended by itself"
+            finally:
+                exporting.kill()
+                exporting.wait()
             committed += self._lake.commits() != before
         click.echo(f"{busy} of {kills} exports ran beside producers")
         return committed
