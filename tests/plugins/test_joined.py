@@ -25,6 +25,7 @@ pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 @pytest.fixture
 def app(database: Database) -> Iterator[Any]:
     """An application whose queue is declared."""
+    database.stay()  # a transaction joins claims of its own node only
     app = make_app(database.url, 30.0)
     app.conf.result_backend = None
     app.send_task("first", ignore_result=True)

@@ -116,6 +116,9 @@ class Database(RawTables):
         self.settle()
         return super().execute(sql, **parameters)
 
+    def stay(self) -> None:
+        """Let all that are opened from now on use the same node, where there are several."""
+
     def connections(self) -> int:
         """How many connections are open to this database, those of ``engine`` not counted."""
         open_sessions = {row[0] for row in self.rows(self.sessions, name=self.name)}
@@ -221,6 +224,9 @@ class MembersDatabase(MysqlDatabase):
     @property
     def url(self) -> str:
         return next(self._urls).render_as_string(hide_password=False)
+
+    def stay(self) -> None:
+        self._urls = itertools.cycle([self._url])
 
     def execute(self, sql: str, **parameters: Any) -> int:
         """Run one statement, and wait until each node shows what it has changed."""

@@ -16,6 +16,13 @@ class OpenClaims(Protocol):
     def __call__(self, **options: Any) -> Claims: ...
 
 
+@pytest.fixture(autouse=True)
+def _joined_at_one_node(request: pytest.FixtureRequest) -> None:
+    """A transaction of the application's joins the claims of its own node only."""
+    if "joined" in request.path.stem and "database" in request.fixturenames:
+        request.getfixturevalue("database").stay()
+
+
 @pytest.fixture
 def open_claims(database: Database) -> Iterator[OpenClaims]:
     """Opens claims at each call; all are closed at the end, and then no connection may be left."""
