@@ -238,7 +238,7 @@ def _believe_in_refusal() -> list[tuple[Any, str, Any]]:
 
     async def hasty(self: Any, message: bytes, after: int) -> Any:
         failure = await publish(self, message, after)
-        return self._connection.unavailable(failure) if isinstance(failure, TimeoutError) else failure
+        return self.connection.unavailable(failure) if isinstance(failure, TimeoutError) else failure
 
     return [(server.StreamServer, "_publish", hasty)]
 
@@ -250,7 +250,7 @@ def _refuse_in_doubt() -> list[tuple[Any, str, Any]]:
 def _append_anywhere() -> list[tuple[Any, str, Any]]:
     async def anywhere(self: Any, message: bytes, _after: int) -> Any:
         try:
-            await self._connection.js.publish(self._subject, message, timeout=ANSWER, stream=self._name)
+            await self.connection.js.publish(self._subject, message, timeout=ANSWER, stream=self.name)
         except (NatsError, TimeoutError) as error:
             return error
 
