@@ -343,6 +343,12 @@ class Connection:
         """Read the identifier by which another connection can end this one, where supported."""
         self.session = self.control.identify()
 
+    def catch_up(self) -> None:
+        """Wait until this node of a cluster has applied what is committed at the others."""
+        if self._adapter.certifies:
+            with self.control.seeing_all():
+                self.fetch(self._statements.find_id_owner, id_=0)  # without a table, MySQL does not wait
+
     def end_lost(self, lost: Row, pause: Callable[[float], None]) -> bool:
         """Wait until the server has ended a lost connection, of which it may yet commit the last request.
 

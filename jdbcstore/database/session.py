@@ -102,6 +102,7 @@ class DatabaseSession(Database):
             # On the connection that the pool has by now: on some servers opening one is expensive.
             with self.translated(), self.engine.connect() as pooled:
                 connection = self._wrap(pooled.connection.dbapi_connection)
+                connection.catch_up()
                 self._check_statements(connection)
                 self.max_message_size = self.adapter.max_message_size(connection.cursor)
                 self._refresh_statistics(connection, self.tables.messages, changed=False)

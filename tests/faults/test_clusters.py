@@ -122,6 +122,18 @@ def test_a_lease_is_held_at_one_node(cluster: Cluster) -> None:
         assert served == {"['first']": len(cluster.nodes) - 1}
 
 
+def test_a_store_sees_what_was_committed_at_another_node_before_it_opened(cluster: Cluster) -> None:
+    first, second, *_ = cluster.urls()
+    config = StoreConfig(cleanup_period=0.0)
+    with JdbcStore(first, config) as store:
+        store.queue("Q").add_message(Message("one"))
+        cluster.settled(cluster.nodes[1], STORED)
+        _hold_others_back(cluster.nodes[0])
+        store.queue("Q").add_message(Message("two"))
+    with JdbcStore(second, config) as store:
+        assert [message.body for message in store.queue("Q").recover()] == ["one", "two"]
+
+
 SAID = {
     GaleraCluster: ("Galera Cluster", "one of 3 nodes"),
     GroupReplication: ("MySQL Group Replication with several primaries", "one of 2 nodes"),

@@ -212,6 +212,7 @@ class Committer:
                     # Otherwise the open transaction of a vanished master keeps the next one waiting.
                     connection.control.limit_silence(self.fence.silence)
                 connection.identify()
+                connection.catch_up()
         except BaseException:
             connection.close()
             raise
