@@ -81,7 +81,7 @@ def installation(extra: str) -> str:
 
 @contextmanager
 def needing(what: str, extra: str, option: str | None = None) -> Iterator[None]:
-    """Import what an extra installs, in the block.
+    """Import packages of an extra, in the block.
 
     :param what: the reason for the import, which the error gives before the command to install the extra
     :raises ConfigurationError: an import fails

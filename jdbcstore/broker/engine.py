@@ -137,7 +137,6 @@ class Engine:
         self._has_policies = any(part is not None for part in (self._amend, tracing, self._statistics))
         """Whether plug-ins must see each sent message."""
         self.large = LargeTransfers(loop, store.large_bodies) if isinstance(store, KeepsLargeBodies) else None
-        """The bodies that its store keeps in pieces; None if the store does not support it."""
         """The bodies that the store keeps in pieces; None if the store does not support it."""
         self._prepared = PreparedTransactions(loop, store, self._target_of_prepared)
         self._occupancy = self._make_occupancy()

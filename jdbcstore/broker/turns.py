@@ -54,7 +54,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
         self._is_changed = False
         for _ in range(_PASSES):
             ends = [*self.ends]
-            self.ends.clear()
+            self.ends.clear()  # the same list: callers hold its append
             for end in ends:
                 try:
                     end()

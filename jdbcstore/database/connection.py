@@ -344,10 +344,14 @@ class Connection:
         self.session = self.control.identify()
 
     def catch_up(self) -> None:
-        """Wait until this node of a cluster has applied what is committed at the others."""
+        """Wait until this node of a cluster has applied the commits of the other nodes.
+
+        A single server has nothing to wait for.
+        """
         if self._adapter.certifies:
             with self.control.seeing_all():
-                self.fetch(self._statements.find_id_owner, id_=0)  # without a table, MySQL does not wait
+                # A query without a table waits for nothing.
+                self.fetch(self._statements.find_id_owner, id_=0)
 
     def end_lost(self, lost: Row, pause: Callable[[float], None]) -> bool:
         """Wait until the server has ended a lost connection, of which it may yet commit the last request.

@@ -6,7 +6,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 
 CAUSE = "dlqDeliveryFailureCause"
-"""The property that says why, as a broker sets it."""
+"""The property with the reason, which a broker sets."""
 ATTEMPTS = "dlqDeliveryAttempts"
 """The property with a line for each attempt: its time, its outcome and the consumer."""
 ORIGINAL_EXPIRATION = "originalExpiration"

@@ -78,13 +78,13 @@ class ViewRows:
         return ViewRows(stored, made)
 
     def record_batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Return the columns of the schema, which may spell their types otherwise."""
+        """Return the columns of the schema, cast to its types."""
         columns = [self.column(field.name).cast(field.type) for field in schema]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def rows_of(stored: Sequence[Any]) -> ViewRows:
-    """Return rows of ACTIVEMQ_MSGS as those of the view."""
+    """Convert rows of ACTIVEMQ_MSGS to rows of the view."""
     kinds = {name: kind for name, kind in STORED.items() if name != SIZE}
     return ViewRows({n: pa.array([getattr(row, n) for row in stored], k) for n, k in kinds.items()})
 

@@ -1,4 +1,4 @@
-"""Tasks that send the rows of a DataFrame, by the outbox of a store."""
+"""Tasks that send the rows of a DataFrame through the outbox of a store."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _milliseconds(value: Any) -> int:
 
 
 def _json(value: Any) -> str:
-    """Return properties as a JSON object: those of a map, of a struct, or of JSON already."""
+    """Convert properties, in a map, in a struct or as JSON text, to a JSON object."""
     if isinstance(value, str):
         return value
     pairs: Mapping[str, Any] = value.asDict() if isinstance(value, Row) else value
