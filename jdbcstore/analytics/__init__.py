@@ -78,7 +78,7 @@ if not TYPE_CHECKING:
             if (installed := _installed_version()) is not None and int(installed.partition(".")[0]) < 4:
                 raise ConfigurationError(
                     f"PySpark {installed} is too old: {name} needs 4.0 or newer; run:"
-                    f" {installation('spark')}, or pass jdbcstore.read_arrow(...) to spark.createDataFrame"
+                    f" {installation('spark')}, or write jdbcstore.read_arrow(...) to Parquet for it"
                 ) from error
             raise ConfigurationError(f"Spark is not installed; run: {installation('spark')}") from error
         globals()[name] = value
