@@ -267,7 +267,7 @@ class World:
         for consumer in self._consumers:
             consumer.start()
         [durable] = [one for one in self._consumers if isinstance(one, StompConsumer) and one.scope == FIRST]
-        wait_until(durable.subscribed.is_set, 120.0, "that the durable subscription is there")
+        wait_until(durable.subscribed.is_set, 300.0, "that the durable subscription is there")
         for producer in self._producers:
             producer.start()
         self.await_service("the start", 120.0)

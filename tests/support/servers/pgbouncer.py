@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -64,14 +65,18 @@ class PgBouncer:
 
     def connect(self) -> psycopg.Connection:
         """Another client, in autocommit mode."""
+        return self._connect(self._server.username)
+
+    def _connect(self, database: str) -> psycopg.Connection:
         server = self._server
         return psycopg.connect(
             host=server.host,
             port=self.port,
             user=server.username,
             password=server.password,
-            dbname=server.username,
+            dbname=database,
             autocommit=True,
+            cursor_factory=psycopg.ClientCursor,  # the pooler's own console takes plain statements only
         )
 
     def forget_sessions(self) -> None:
@@ -80,6 +85,12 @@ class PgBouncer:
         server.execute_as_administrator(
             f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{server.username}'"
         )
+        wait_until(lambda: not self._sessions(), _PATIENCE, "that PgBouncer has no session")
+
+    def _sessions(self) -> list[object]:
+        """The sessions of the server that the pooler has."""
+        with contextlib.closing(self._connect("pgbouncer")) as console:
+            return list[object](console.execute("SHOW SERVERS").fetchall())
 
     def _answers(self) -> bool:
         try:
