@@ -3,7 +3,7 @@ PYTHON ?= python3
 
 SERVERS := sqlite3 postgresql mariadb-server-core|mariadb-server mariadb-client-core|mariadb-client
 DRIVERS := unixodbc odbc-mariadb
-FAULTS := libfaketime strace iproute2 pgbouncer galera-4 rsync lsof
+FAULTS := libfaketime strace iproute2 pgbouncer haproxy galera-4 rsync lsof
 GUIDES := curl php-cli php-pgsql php-mysql
 MODELS := spin gcc libc6-dev
 LOCKS := zookeeper nats-server

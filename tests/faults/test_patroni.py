@@ -19,6 +19,7 @@ from tests.support.broker.programs import BrokerProcess
 from tests.support.ports import free_port
 from tests.support.require import unavailable
 from tests.support.servers import ServerMissing
+from tests.support.servers.haproxy import HaProxy
 from tests.support.servers.patroni import PatroniCluster, PatroniNode
 
 pytestmark = [pytest.mark.slow, pytest.mark.servers, pytest.mark.xdist_group("patroni")]
@@ -57,9 +58,9 @@ def _from_primary(cluster: PatroniCluster) -> list[PatroniNode]:
 class _Senders:
     """Threads that send to a store until they are stopped, and the answer to each message."""
 
-    def __init__(self, store: JdbcStore, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, store: JdbcStore, pool: ThreadPoolExecutor, name: str) -> None:
         self.answers: dict[str, str] = {}
-        self._queue = store.queue("Q")
+        self._queue = store.queue(name)
         self._stopped = Event()
         self._threads = [pool.submit(self._send, thread) for thread in range(SENDERS)]
 
@@ -91,16 +92,32 @@ class _Senders:
             thread.result(WAIT)
 
 
-def test_a_store_follows_the_primary(cluster: PatroniCluster) -> None:
+@pytest.fixture(params=["hosts", pytest.param("haproxy", marks=pytest.mark.whole)])
+def address(cluster: PatroniCluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A URL that leads to the primary: a list of hosts, or a proxy that asks Patroni which node it is."""
     cluster.wait()
-    first, *others = _from_primary(cluster)
+    if request.param == "hosts":
+        yield cluster.url(*_from_primary(cluster))
+        return
+    try:
+        proxy = HaProxy(cluster)
+    except ServerMissing as missing:
+        unavailable("haproxy", str(missing))
+    yield proxy.url
+    proxy.close()
+
+
+def test_a_store_follows_the_primary(
+    cluster: PatroniCluster, address: str, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.name
+    first = cluster.primary()
     config = StoreConfig(cleanup_period=0.0, reconnect_timeout=WAIT)
-    url = cluster.url(first, *others)
-    with JdbcStore(url, config) as store, ThreadPoolExecutor(SENDERS) as pool:
+    with JdbcStore(address, config) as store, ThreadPoolExecutor(SENDERS) as pool:
         durability = store.durability()
         assert durability is not None
         assert "survive the loss of the server: COMMIT waits for" in durability.survives
-        senders = _Senders(store, pool)
+        senders = _Senders(store, pool, name)
         senders.wait_for_more()
         second = cluster.switch_over()
         senders.wait_for_more()
@@ -112,11 +129,11 @@ def test_a_store_follows_the_primary(cluster: PatroniCluster) -> None:
     # The old primary is the first host, and is a standby.
     for is_of_libpq in (True, False):
         with JdbcStore(cluster.url(second, first, third, read_write=is_of_libpq), config) as again:
-            again.queue("Q").add_message(Message("to the primary"))
+            again.queue(name).add_message(Message("to the primary"))
     with JdbcStore(cluster.url(second, first, third), config) as again:
         assert again.server is not None
         assert again.server.role == "primary"
-        bodies = Counter(message.body for message in again.queue("Q").recover(limit=100_000))
+        bodies = Counter(message.body for message in again.queue(name).recover(limit=100_000))
     assert bodies.pop("to the primary") == 2
     lies = {body: said for body, said in senders.answers.items() if bodies.pop(body, 0) not in COPIES[said]}
     assert lies == {}

@@ -67,7 +67,7 @@ class PatroniNode:
 
     def __init__(self, cluster: PatroniCluster, number: int) -> None:
         self.name = f"node{number}"
-        self.port, self._rest_port = free_port(), free_port()
+        self.port, self.rest_port = free_port(), free_port()
         self._cluster = cluster
         self._folder = cluster.folder / self.name
         self._folder.mkdir()
@@ -79,7 +79,7 @@ class PatroniNode:
 
     def _settings(self) -> dict[str, Any]:
         cluster, address = self._cluster, f"{_HOST}:{self.port}"
-        rest = f"{_HOST}:{self._rest_port}"
+        rest = f"{_HOST}:{self.rest_port}"
         users = {
             kind: {"username": user, "password": cluster.administrator_password}
             for kind, user in _USERS.items()
@@ -157,7 +157,7 @@ class PatroniNode:
         """Return the answer of Patroni's REST interface; None if it does not answer."""
         body = None if data is None else json.dumps(data).encode()
         try:
-            url = f"http://{_HOST}:{self._rest_port}/{path}"
+            url = f"http://{_HOST}:{self.rest_port}/{path}"
             with urllib.request.urlopen(url, body, timeout=60) as answer:
                 text = answer.read().decode()
         except urllib.error.HTTPError as error:
