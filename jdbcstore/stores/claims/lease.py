@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import BEGUN_ROW, SEQUENCE_ROW
@@ -24,6 +25,7 @@ from jdbcstore.errors import MessageNotFound, NotMaster, StoreClosed, StoreError
 from jdbcstore.lockers.inspection import OtherLocks, follow_clock, last_epoch, number_in
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
 from jdbcstore.stores.jdbc.sequence import fetch_reserved
+from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.gate import Gate
 
@@ -34,6 +36,7 @@ _BELIEVED = 0.9
 _RENEWALS = 3
 """Renewals in the time of one lease."""
 _LOCK_WAIT = 1.0
+_CONFLICTS = 10.0
 _CLOSE_WAIT = 5.0
 _KNOWS_FLOW = 1 << 62
 """Set in the number of a session that obeys limits and pauses: older versions' numbers are below."""
@@ -154,7 +157,7 @@ class Lease:
             self._session.translated(),
         ):
             connection.control.limit_lock_wait(_CLOSE_WAIT)
-            connection.execute(self._sql.return_all, session=self.number)
+            self._again(lambda: connection.execute(self._sql.return_all, session=self.number))
             connection.execute(self._sql.remove_session, session=self.number)
 
     def _renew(self) -> None:
@@ -163,7 +166,7 @@ class Lease:
                 self._keep()
                 with self._gate.inside(), self._borrowed() as connection:
                     # Each time: a clock that is set forward has just prolonged the lease.
-                    follow_clock(self._session, connection)
+                    self._again(lambda: follow_clock(self._session, connection))
                 self._renewed()
             except StoreClosed:
                 return  # they are being closed, and end the lease
@@ -203,13 +206,13 @@ class Lease:
     def _begin(self) -> None:
         asked, number = time.monotonic(), _new_number(self._clock.now_ms())
         with self._borrowed() as connection:
-            follow_clock(self._session, connection)
+            self._again(lambda: follow_clock(self._session, connection))
             # The lease first, then a look for a lock: a master does it the other way round, and so at least
             # one of the two sees the other.
             connection.execute(self._sql.add_session, session=number, name_=self._name, **self._lease())
             try:
                 self._refuse_exclusive()
-                self._prepare(connection, number)
+                self._again(lambda: self._prepare(connection, number))
                 epoch = last_epoch(self._session, connection)
             except BaseException:
                 connection.rollback()
@@ -218,6 +221,19 @@ class Lease:
         self._session.drop_idle()  # connections that inspected tables and locks
         self._follow(epoch)
         self.number, self._believed_until = number, asked + _BELIEVED * self._seconds
+
+    def _again(self, work: Callable[[], object]) -> None:
+        """Do work that has no effect if it fails; again while a process at another node is in the way."""
+        backoff = Backoff(0.5, first=0.005, timeout=_CONFLICTS)
+        while True:
+            try:
+                work()
+            except self._session.failures as error:
+                if self._session.classify(error) is not Failure.TRANSIENT or backoff.is_over():
+                    raise
+                time.sleep(backoff.pause())
+            else:
+                return
 
     def _follow(self, epoch: int) -> None:
         self.epoch, self.guard = epoch, self._session.of(LockStatements).guard(epoch, None)
