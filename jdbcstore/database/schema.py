@@ -29,6 +29,7 @@ from sqlalchemy.schema import AddConstraint
 
 from jdbcstore.config.statements import BY_NAME, StatementValue
 from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.schema_lock import schema_lock
 from jdbcstore.database.tables import Tables
 from jdbcstore.errors import SchemaError
 
@@ -349,7 +350,7 @@ def _run(engine: Engine, adapter: Adapter, create: Callable[[Connection], None])
     """Create something in its own transaction; again if another process was in the way."""
     for left in reversed(range(_TRIES)):
         try:
-            with engine.begin() as connection:
+            with schema_lock(engine, adapter), engine.begin() as connection:
                 create(connection)
             return
         except DBAPIError as error:
@@ -409,7 +410,7 @@ def widen_acks_key(engine: Engine, tables: Tables, adapter: Adapter, drop: str |
     if "priority" in {column.lower() for column in key["constrained_columns"]}:
         return
     try:
-        with engine.begin() as connection:
+        with schema_lock(engine, adapter), engine.begin() as connection:
             for statement in acks_key_statements(acks, adapter, engine.dialect, key["name"], drop):
                 connection.execute(text(statement))
     except DBAPIError as error:
@@ -459,7 +460,8 @@ def create_given_tables(
     for name, made in _made_by(tables):
         texts = given.get(name)
         if isinstance(texts, tuple) and _lacking(present, made):
-            refusals = _run_given(engine, texts)
+            with schema_lock(engine, adapter):
+                refusals = _run_given(engine, texts)
             present = inspect_tables(engine, adapter, tables.all)
             if lacking := _lacking(present, made):
                 reason = f": {refusals[0].statement!r}: {refusals[0].orig}" if refusals else ""

@@ -53,6 +53,7 @@ T = TypeVar("T")
 _READS_END = 10.0
 """Seconds for which a close waits for reads that are under way."""
 _POOL_TIMEOUT = 60.0
+_TRIES = 4
 
 
 class DatabaseSession(Database):
@@ -87,10 +88,7 @@ class DatabaseSession(Database):
         """Set once no reader is left after :meth:`close`."""
         self._closed = False
         try:
-            with self.translated():
-                self.has_own_tables, has_indexes = self._prepare_tables()
-                if self.adapter.certifies and self.has_own_tables and not read_only:
-                    create_rows_beside(self.engine, self.tables)
+            self.has_own_tables, has_indexes = self._prepare()
             self.hinted = bool(self.adapter.index_hint) and has_indexes
             """Whether statements have the vendor's hint for the indexes of a page."""
             self.given = GivenStatements(self.adapter, self.engine.dialect, config.statements)
@@ -146,6 +144,21 @@ class DatabaseSession(Database):
         """
         asked = [statement for statement in self.given.replacements() if wanted(statement.property_)]
         check_replacements(asked, self.adapter, connection.cursor, self.driver_errors)
+
+    def _prepare(self) -> tuple[bool, bool]:
+        """Prepare the tables; again where a change of tables at another node has ended a query here."""
+        for left in reversed(range(_TRIES)):
+            try:
+                has_own, has_indexes = self._prepare_tables()
+                if self.adapter.certifies and has_own and not self.read_only:
+                    create_rows_beside(self.engine, self.tables)
+            except self.failures as error:
+                ended = self.classify(error) in (Failure.DISCONNECTED, Failure.TRANSIENT)
+                if not (left and ended and self.adapter.certifies):
+                    raise self.translate(error) from error
+            else:
+                return has_own, has_indexes
+        raise AssertionError
 
     def _prepare_tables(self) -> tuple[bool, bool]:
         """Create or check the tables; whether jdbcstore's own and the indexes of pages exist."""

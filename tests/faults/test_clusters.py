@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from threading import Barrier
 
 import pymysql
@@ -16,6 +17,10 @@ import jdbcstore
 from jdbcstore import Claims, Configuration, JdbcStore, Message, StoreConfig
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig
+from jdbcstore.database import schema_lock
+from jdbcstore.database.engine import Database
+from jdbcstore.database.migrations import migration_of
+from jdbcstore.database.schema import HEAD
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import ConfigurationError, LockLost, OutcomeUnknown, StoreUnavailable
 from jdbcstore.lockers.inspection import release
@@ -67,10 +72,15 @@ def _empty(cluster: Cluster) -> Iterator[None]:
             node.isolate(isolated=False)
         for node in cluster.nodes:
             node.wait()
+    _drop_tables(cluster)
+
+
+def _drop_tables(cluster: Cluster) -> None:
     first = cluster.nodes[0]
-    for (table,) in first.rows("SHOW TABLES"):
-        if table != "bulk":
-            first.rows(f"DROP TABLE `{table}`")
+    cluster.settled(first, "SELECT 1")
+    for name, kind in first.rows("SHOW FULL TABLES"):
+        if name != "bulk":
+            first.rows(f"DROP {'SEQUENCE' if kind == 'SEQUENCE' else 'TABLE'} `{name}`")
     for other in cluster.nodes:
         cluster.settled(other, "SELECT 1")
 
@@ -134,6 +144,65 @@ def test_a_store_sees_what_was_committed_at_another_node_before_it_opened(cluste
         store.queue("Q").add_message(Message("two"))
     with JdbcStore(second, config) as store:
         assert [message.body for message in store.queue("Q").recover()] == ["one", "two"]
+
+
+def _at_each_node(cluster: Cluster, work: Callable[[str], None]) -> None:
+    """Do something at all nodes at once, twice at each."""
+    urls = cluster.urls() * 2
+    meeting = Barrier(len(urls))
+
+    def do(url: str) -> None:
+        meeting.wait(WAIT)
+        work(url)
+
+    with ThreadPoolExecutor(len(urls)) as pool:
+        for done in [pool.submit(do, url) for url in urls]:
+            done.result(WAIT)
+
+
+def test_the_tables_are_created_from_each_node_at_once(cluster: Cluster) -> None:
+    """The brokers and workers of a deployment start at the same moment."""
+
+    def store(url: str) -> None:
+        with JdbcStore(url, StoreConfig(cleanup_period=0.0)) as store:
+            store.queue("Q").add_message(Message("stored"))
+
+    def claim(url: str) -> None:
+        with Claims(url) as claims:
+            claims.queue("Q").add(Message("added"))
+
+    for _ in range(3):
+        _at_each_node(cluster, store)
+        _at_each_node(cluster, claim)
+        times = 2 * len(cluster.nodes)
+        assert _bodies(cluster) == {"stored": times, "added": times}
+        assert cluster.nodes[0].rows("SELECT version_num FROM JDBCSTORE_VERSION") == [(HEAD,)]
+        _drop_tables(cluster)
+
+
+def test_migrations_from_each_node_at_once(cluster: Cluster) -> None:
+    def migrate(target: str, url: str) -> None:
+        with migration_of(Database(url, StoreConfig()), target) as migration:
+            migration.run()
+
+    for target in ("head", "activemq", "head"):
+        _at_each_node(cluster, partial(migrate, target))
+    assert cluster.nodes[0].rows("SELECT version_num FROM JDBCSTORE_VERSION") == [(HEAD,)]
+
+
+def test_a_process_that_ended_while_it_changed_tables(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its right to do so is taken over, once it was not renewed for a while."""
+    with JdbcStore(cluster.urls()[0], StoreConfig(cleanup_period=0.0)):
+        cluster.nodes[0].rows("INSERT INTO JDBCSTORE_SCHEMA_LOCK VALUES (1, 'host 1 a', 3)")
+    cluster.settled(cluster.nodes[1], "SELECT 1")
+    monkeypatch.setattr(schema_lock, "LEASE", 0.0)
+    with Claims(cluster.urls()[1]) as claims:
+        claims.queue("Q").add(Message("after"))
+    assert _bodies(cluster) == Counter(["after"])
+    assert cluster.settled(cluster.nodes[0], "SELECT OWNER FROM JDBCSTORE_SCHEMA_LOCK") == []
+    assert "host 1 a" in caplog.text
 
 
 SAID = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -28,6 +28,7 @@ from jdbcstore.database.engine import Database
 from jdbcstore.database.migrations.found import FoundSchema, messages_elsewhere
 from jdbcstore.database.migrations.steps import Advance, Step
 from jdbcstore.database.schema import HEAD, JOURNAL_ROWS, LARGE_ROW, LATER_COLUMNS, check_table
+from jdbcstore.database.schema_lock import schema_lock
 from jdbcstore.database.tables import Tables
 from jdbcstore.errors import ConfigurationError, JournalPending, OutcomeUnknown, SchemaError
 
@@ -300,11 +301,13 @@ def migration_of(
         bodies are in pieces, which is a SchemaError, too
     :raises StoreUnavailable: the database does not answer
     """
-    adapter, tables = database.adapter, database.tables
+    tables = database.tables
     with database.translated():
         engine = database.connect_with(poolclass=NullPool)
-        with engine.connect() as connection, connection.begin():
+        with engine.connect() as connection, ExitStack() as held, connection.begin():
+            adapter = database.adapter
             if not only_look:
+                held.enter_context(schema_lock(engine, adapter))
                 _lock(connection, adapter)
             schema = FoundSchema.read(connection, tables.known)
             if not any(map(schema.table, tables.known)):
