@@ -105,10 +105,17 @@ FILTERED_TOPICS = Variant("filtered-topics", {}, filtered=True)
 """With its topics in the database, and none in the journal but OTHER.>: for the cases that look for them
 there, and are run without the other."""
 
+LOCK_FREE = Variant(
+    "lock-free",
+    {"adapter": "tests.support.lock_free:LockFreeAdapter"},
+    modules=_CONTRACT | {"batches", "damage", "large", "types"},
+)
+"""Without what some engines and poolers that speak PostgreSQL's protocol do not have."""
+
 VARIANTS = {
     "memory": (JOURNALED,),
     "sqlite": (RENAMED, STATEMENTS, JOURNALED, FILTERED_VARIANT),
-    "postgresql": (STATEMENTS, JOURNALED_SERVER),
+    "postgresql": (STATEMENTS, JOURNALED_SERVER, LOCK_FREE),
     "mariadb": (TYPES, JOURNALED_SERVER),
     "mariadb-pyodbc": (JOURNALED_SERVER,),
     "mysql": (JOURNALED_SERVER,),
