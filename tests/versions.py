@@ -57,8 +57,13 @@ WITHOUT_STOMP = (
     *("--ignore", "tests/interop/test_stomp.py", "-k", "not stomp"),
 )
 """For 6.2.1, with which no STOMP that could be fetched works."""
-SPARK = ("4.0.1", "4.1.1", "4.2.0")
+SPARK = ("4.0.5", "4.1.4", "4.2.1")
 """Versions of PyPI's pyspark; the newest is in pyproject.toml."""
+LAKES: Mapping[str, tuple[str, str, Mapping[str, str], str]] = {
+    "delta": ("io.delta", "delta-spark_{}_2.13", {}, "4.4.0"),
+    "iceberg": ("org.apache.iceberg", "iceberg-spark-runtime-{}_2.13", {"4.0": "1.11.0"}, "1.12.0"),
+}
+"""The group and the name of each lake's jar, its last release for some versions of Spark, and for others."""
 _BY_CHANCE = "It looks like `register_random`"
 """Hypothesis counts references, and from Python 3.14 on sometimes gives this warning for its own object."""
 
@@ -192,24 +197,27 @@ def _tools() -> Path:
     return folder / "bin"
 
 
+def _maven(folder: str, pom: str, **properties: str) -> Path:
+    """The folder of jars that Maven copies, which may not exist."""
+    given = (f"-D{name.replace('_', '.')}={value}" for name, value in properties.items())
+    _run([str(ROOT / ".ci" / "maven"), folder, pom, *given])
+    return ROOT / folder
+
+
 def _activemq(version: str) -> Path:
     """The folder of ActiveMQ's jars."""
-    folder = ROOT / ".build" / "activemq" / version
-    pom = ROOT / "tests" / "interop" / "activemq.xml"
-    _run(
-        [
-            str(ROOT / ".ci" / "maven"),
-            *(str(path.relative_to(ROOT)) for path in (folder, pom)),
-            f"-Dactivemq.version={version}",
-        ]
-    )
+    folder = _maven(f".build/activemq/{version}", "tests/interop/activemq.xml", activemq_version=version)
     if not folder.exists():
         raise NotHere(folder.with_name(f"{version}-missing").read_text().strip())
     return folder
 
 
 def _spark(version: str) -> Path:
-    """A folder with a folder that has this version of PySpark."""
+    """A folder with a folder that has this version of PySpark, which finds the jars of lakes."""
+    minor = version.rpartition(".")[0]
+    for kind, (group, name, last, newest) in LAKES.items():
+        jar = {"group": group, "name": name.format(minor), "release": last.get(minor, newest)}
+        _maven(f".build/lakes/{kind}-{minor}", "tests/analytics/lake.xml", **jar)
     folder = BUILD / f"spark-{version}"
     if not (folder / version / "pyspark").exists():
         pip = [sys.executable, "-m", "pip", "install", "--quiet"]

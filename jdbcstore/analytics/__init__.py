@@ -47,8 +47,6 @@ _MODULES = {
 }
 _PLACES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 
-_STREAMS = "pyspark.sql.streaming.datasource"
-
 
 def _installed_version() -> str | None:
     with contextlib.suppress(metadata.PackageNotFoundError):
@@ -70,11 +68,6 @@ if not TYPE_CHECKING:
                 raise
             from jdbcstore.errors import ConfigurationError, installation
 
-            if error.name == _STREAMS:
-                raise ConfigurationError(
-                    "format('jdbcstore') needs Spark 4.2 or newer, connect() does not;"
-                    " run: pip install 'pyspark>=4.2'"
-                ) from error
             if (installed := _installed_version()) is not None and int(installed.partition(".")[0]) < 4:
                 raise ConfigurationError(
                     f"PySpark {installed} is too old: {name} needs 4.0 or newer; run:"

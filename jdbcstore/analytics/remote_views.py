@@ -31,16 +31,6 @@ _PARTITIONS = 4
 """Partitions of a picture; the number of the server's cores is not known here."""
 
 
-def _register(spark: SparkSession) -> None:
-    try:
-        from jdbcstore.analytics.format import register
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            "sessions of Spark Connect need Spark 4.2 or newer; run: pip install 'pyspark>=4.2'"
-        ) from error
-    register(spark)
-
-
 class RemoteAnalytics(Analytics):
     """The views of one store, read by the tasks of the server of Spark Connect.
 
@@ -48,6 +38,8 @@ class RemoteAnalytics(Analytics):
     """
 
     def __init__(self, spark: SparkSession, where: Configuration, name: str | None) -> None:
+        from jdbcstore.analytics.format import register  # a slow import that only such a session needs
+
         self.spark = spark
         self._where = where
         with where.locating_errors():
@@ -58,7 +50,7 @@ class RemoteAnalytics(Analytics):
             **{option: value for option, value in login.items() if value is not None},
             **_changed(where.store),
         }
-        _register(spark)
+        register(spark)
         self._check()
         self._shown = Shown(spark, name)
         self._live = self._shown.put(self._define())

@@ -10,12 +10,13 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Message, XATransactionId
+from jdbcstore.analytics.arrow.views import AS_STORED
 from jdbcstore.analytics.streaming import position
 from jdbcstore.analytics.streaming.offsets import Offset
 from jdbcstore.analytics.streaming.options import read_options
 from jdbcstore.analytics.streaming.position import NOWHERE, Horizon, Position
 from jdbcstore.analytics.streaming.reading import Sight, StreamDatabase, committed
-from jdbcstore.analytics.streaming.source import Late, StreamSlice, _pages
+from jdbcstore.analytics.streaming.source import Late, MessageStreamReader, StreamSlice, _pages
 from jdbcstore.errors import BodyInJournal, ConfigurationError, StoreError
 from jdbcstore.message.openwire import set_broker_sequence
 from jdbcstore.message.openwire.reference import SEQUENCE_AT, refer
@@ -277,3 +278,24 @@ def test_a_stream_says_that_a_journal_may_have_more(database: Database, reader: 
     assert reader.database.has_journal()
     database.execute("UPDATE JDBCSTORE_STATE SET NUMBER = 0 WHERE NAME = 'journal'")
     assert not reader.database.has_journal()
+
+
+@pytest.mark.backends("sqlite")
+def test_the_next_batch_of_a_spark_that_does_not_tell_where_it_begins(database: Database) -> None:
+    """As before Spark 4.2, also after a restart."""
+    options = read_options({"url": database.url, "settleseconds": "0", "startingoffsets": "earliest"})
+    with jdbcstore.open(database.url, cleanup_period=0.0) as opened:
+        queue, reader = opened.queue("ORDERS"), MessageStreamReader(options, AS_STORED)
+        queue.add_message(Message("one"))
+        first = reader.latestOffset()
+        assert reader.latestOffset() == first, "Spark may ask again before it plans the batch"
+        assert len(reader.partitions(reader.initialOffset(), first)) == 1
+        assert reader.latestOffset() == first
+        queue.add_message(Message("two"))
+        reader.stop()
+        again = MessageStreamReader(options, AS_STORED)
+        assert again.partitions(first, first) == []
+        second = again.latestOffset()
+        [two] = again.partitions(first, second)
+        assert [len(batch) for batch in again.read(two)] == [1]
+        again.stop()

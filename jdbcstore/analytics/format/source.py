@@ -55,7 +55,7 @@ class StoreSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         given = self._given.options
         _check(given, OF_STREAMS, "a view")
-        every_column, wanted = _all_columns(given), to_arrow_schema(schema, timezone="UTC")
+        every_column, wanted = _all_columns(given), _as_arrow(schema)
         spelled = _spelled(every_column)
         for field in wanted:
             if field.name not in every_column.names or not field.type.equals(spelled.field(field.name).type):
@@ -76,7 +76,7 @@ class StoreSource(DataSource):
 
     def streamReader(self, schema: StructType) -> MessageStreamReader:  # noqa: N802 - Spark's names
         _check(self._given.options, _OF_VIEWS, "a stream")
-        return MessageStreamReader(read_options(self._given.options), schema)
+        return MessageStreamReader(read_options(self._given.options), _as_arrow(schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,14 @@ def _columns(given: Mapping[str, str]) -> pa.Schema:
 
 def _spelled(schema: pa.Schema) -> pa.Schema:
     """Return the schema in Spark's spelling for Arrow: the names of the parts of a map differ."""
-    return to_arrow_schema(from_arrow_schema(schema, prefer_timestamp_ntz=False), timezone="UTC")
+    return _as_arrow(from_arrow_schema(schema, prefer_timestamp_ntz=False))
+
+
+def _as_arrow(schema: StructType) -> pa.Schema:
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # before Spark 4.2, which always has them in UTC
+        return to_arrow_schema(schema)
 
 
 def _check(given: Mapping[str, str], others: frozenset[str], what: str) -> None:

@@ -11,9 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
 
 from jdbcstore.analytics.arrow.table import rows_of
 from jdbcstore.analytics.streaming.offsets import Gaps, Offset
@@ -23,7 +20,13 @@ from jdbcstore.analytics.streaming.reading import StreamDatabase, committed
 from jdbcstore.errors import IN_JOURNAL
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch
+    from pyarrow import RecordBatch, Schema
+    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ModuleNotFoundError:  # before Spark 4.2
+        SupportsTriggerAvailableNow = object
 
 
 log = logging.getLogger(__name__)
@@ -59,11 +62,16 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     that is read again after a failure has the same messages, except those removed in the meantime. Messages
     that were removed before the stream read them are not in it.
 
-    It plans batches next to the driver; its copies in tasks only read their slices."""
+    It plans batches next to the driver; its copies in tasks only read their slices.
 
-    def __init__(self, options: StreamOptions, schema: StructType) -> None:
+    Before Spark 4.2 it remembers where the next batch begins: Spark asks for the partitions of each batch,
+    and after a restart for those between the last offset and itself. A batch has all present messages then.
+    """
+
+    def __init__(self, options: StreamOptions, columns: Schema) -> None:
         self._options = options
-        self._columns = to_arrow_schema(schema, timezone="UTC")
+        self._columns = columns
+        self._planned: dict[str, Any] | None = None
 
     @cached_property
     def _database(self) -> StreamDatabase:
@@ -82,13 +90,18 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"id": named[starting] if starting in named else int(starting)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        from pyspark.sql.streaming.datasource import ReadMaxRows
+
         return ReadMaxRows(self._options.rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._position.stop_at_present()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else _UNBOUNDED
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        start = start or self._planned or self.initialOffset()
+        rows = getattr(limit, "max_rows", _UNBOUNDED)
         before = Offset.of(start)
         while True:
             end = self._position.after(before, rows)
@@ -100,6 +113,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        self._planned = end
         before, until = Offset.of(start), Offset.of(end)
         if before.id == NOWHERE or before == until:
             return []
@@ -123,7 +137,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._database.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_columns": self._columns}
+        return {"_options": self._options, "_columns": self._columns, "_planned": None}
 
 
 def _pages(database: StreamDatabase, partition: InputPartition) -> Iterator[Sequence[Any]]:
