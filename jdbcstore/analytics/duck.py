@@ -23,7 +23,7 @@ except ModuleNotFoundError as missing:
 from jdbcstore.analytics.arrow.conditions import Expression
 from jdbcstore.analytics.arrow.fetching import Fetching
 from jdbcstore.analytics.arrow.reading import ArrowReading, database_of, has_journal
-from jdbcstore.analytics.arrow.views import SCHEMAS, small
+from jdbcstore.analytics.arrow.views import SCHEMAS, rows_of_view
 from jdbcstore.analytics.questions import hinted
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import Configuration
@@ -173,7 +173,7 @@ class DuckViews:
 
     def _views(self) -> dict[str, ds.Dataset]:
         in_doubt = self._database.tables.messages.c.xid.is_not(None)
-        views = {name: _view(schema, partial(self._small, name)) for name, schema in SCHEMAS.items()}
+        views = {name: _view(schema, partial(self._others, name)) for name, schema in SCHEMAS.items()}
         of_messages = {"messages": None, "messages_decoded": None, "in_doubt": in_doubt}
         for name, clause in of_messages.items():
             views[name] = _view(SCHEMAS[name], partial(self._messages, clause))
@@ -181,20 +181,18 @@ class DuckViews:
         return views
 
     def _messages(self, clause: Any, schema: pa.Schema, filter_: Any) -> ds.Scanner:
-        with self._noting():
-            conditions = [] if filter_ is None else [Expression(filter_)]
-            batches = ArrowReading(self._database, self._first).batches(schema, conditions, clause)
-            next(batches)
-            return ds.Scanner.from_batches(self._noted(batches), schema=schema)
+        conditions = [] if filter_ is None else [Expression(filter_)]
+        batches = ArrowReading(self._database, self._first).batches(schema, conditions, clause)
+        return ds.Scanner.from_batches(self._started(batches), schema=schema)
 
-    def _small(self, name: str, schema: pa.Schema, filter_: Any) -> ds.Scanner:
+    def _others(self, name: str, schema: pa.Schema, filter_: Any) -> ds.Scanner:
+        batches = self._started(rows_of_view(name, self._database, self._first))
+        return ds.Scanner.from_batches(batches, schema=SCHEMAS[name], columns=schema.names, filter=filter_)
+
+    def _started(self, batches: Iterator[Any]) -> Iterator[Any]:
         with self._noting():
-            fetching = Fetching(self._database, self._first)
-            try:
-                table = small(name, fetching)
-            finally:
-                fetching.close()
-        return ds.dataset(table).scanner(columns=schema.names, filter=filter_)
+            next(batches)
+        return self._noted(batches)
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,11 +15,15 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Message, analytics
+from jdbcstore.analytics.arrow import fetching
+from jdbcstore.analytics.arrow.reading import database_of
+from jdbcstore.analytics.arrow.views import rows_of_view
 from jdbcstore.analytics.streaming import reading
 from jdbcstore.analytics.streaming.options import read_options
 from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.tools.archive import Archive, Window, writing
 from tests.support import tiers
+from tests.support.analytics.large import BY_SPARK, WITHOUT_SPARK
 from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database
 from tests.support.jvm import QUICK
@@ -106,6 +111,21 @@ def test_a_process_reads_more_than_its_memory(database: Database, reader: str, t
     assert more * 1024 < LARGE * SIZE * 2 // 3
 
 
+@pytest.mark.slow
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.whole
+@pytest.mark.parametrize("reader", [*WITHOUT_SPARK, *BY_SPARK])
+def test_a_reader_of_more_than_its_memory(database: Database, reader: str, tmp_path: Path) -> None:
+    """Messages of 800 MB, by a Java of 700 MB and a Python of 500 MB."""
+    filled(database, 400, 2_000_000, 300)
+    tiers.starts("spark")
+    command = [sys.executable, "-m", "tests.support.analytics.large", reader, database.url, str(tmp_path)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, start_new_session=True)
+    read = json.loads(done.stdout)
+    assert read["found"] == [700, 800_000_000]
+    assert read["python"] < 500
+
+
 @pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_pages_of_a_stream_are_bounded(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also the first one, and those behind small messages, and those of messages that came late."""
@@ -119,6 +139,17 @@ def test_pages_of_a_stream_are_bounded(database: Database, monkeypatch: pytest.M
             assert [row.id for page in pages for row in page] == [*range(1, last + 1)]
             assert all(sum(len(row.msg) for row in page) <= BOUND for page in pages)
             assert len(pages) < 24
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+def test_pages_of_pending_messages_are_bounded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "PAGE_ROWS", 20)
+    with jdbcstore.open(url, cleanup_period=0.0) as store:
+        for name in ("ann", "ben"):
+            store.topic("NEWS").subscribe(name, name)
+        store.topic("NEWS").add_messages([Message("small") for _ in range(50)])
+    _, *batches = rows_of_view("pending", database_of(url))
+    assert [len(batch) for batch in batches if batch is not None] == [20] * 5
 
 
 @pytest.mark.backends("sqlite", "postgresql", "mariadb")

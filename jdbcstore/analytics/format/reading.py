@@ -11,10 +11,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from sqlalchemy import ColumnElement, and_
 
 from jdbcstore.analytics.arrow.conditions import ColumnComparison, Condition, conditions
-from jdbcstore.analytics.arrow.fetching import Fetching
 from jdbcstore.analytics.arrow.reading import ArrowReading
 from jdbcstore.analytics.arrow.table import ALL
-from jdbcstore.analytics.arrow.views import OF_MESSAGES, small
+from jdbcstore.analytics.arrow.views import OF_MESSAGES, rows_of_view
 from jdbcstore.analytics.connected import bounds_of
 from jdbcstore.analytics.streaming.options import StreamLogin
 from jdbcstore.analytics.vendors import vendor_of
@@ -82,26 +81,26 @@ class ViewReader(DataSourceReader):
             session.engine.dispose()
 
     def read(self, partition: ViewSlice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        options, names = self._options, self._columns.names
+        options = self._options
         database = Database(
             options.url, options.store, user=options.user, password=options.password, must_exist=True
         )
         vendor = vendor_of(database.adapter.name)
         first = (vendor.begin, vendor.snapshot.format(snapshot=options.snapshot)) if options.snapshot else ()
-        if options.view not in OF_MESSAGES:
-            fetching = Fetching(database, first)
-            try:
-                table = small(options.view, fetching)
-            finally:
-                fetching.close()
-            for batch in table.select(names).to_batches():
-                yield self._as_spark_has_it(batch)
-            return
-        schema = pa.schema([(name, ALL[name].type) for name in names] or [("id", pa.int64())])
-        clause = _within(database.tables, partition, in_doubt=options.view == "in_doubt")
-        for batch in ArrowReading(database, first).batches(schema, self._conditions, clause):
+        for batch in self._batches(database, first, partition):
             if batch is not None:
                 yield self._as_spark_has_it(batch)
+
+    def _batches(
+        self, database: Database, first: tuple[str, ...], partition: ViewSlice
+    ) -> Iterator[pa.RecordBatch | None]:
+        view, names = self._options.view, self._columns.names
+        if view not in OF_MESSAGES:
+            batches = rows_of_view(view, database, first)
+            return (None if batch is None else batch.select(names) for batch in batches)
+        schema = pa.schema([(name, ALL[name].type) for name in names] or [("id", pa.int64())])
+        clause = _within(database.tables, partition, in_doubt=view == "in_doubt")
+        return ArrowReading(database, first).batches(schema, self._conditions, clause)
 
     def _as_spark_has_it(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         pairs = zip(batch.columns, self._columns, strict=True)

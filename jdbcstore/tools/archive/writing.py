@@ -49,11 +49,13 @@ _REST = "undecoded"
 """In place of the day of messages whose headers Java cannot read, until Python has."""
 _COMPARED_AT_ONCE = 100_000
 _BOUNDED = {
+    "parquet.block.size": "33554432",
     "parquet.page.size.row.check.min": "10",
     "parquet.page.size.row.check.max": "10",
     "parquet.memory.pool.ratio": "0.25",
 }
-"""Rows between looks at the memory of a file that is written, and the part of the heap for all such files."""
+"""Bytes of a group of rows, of which a reader holds a few; rows between looks at the memory of a file that is
+written; and the part of the heap for all such files."""
 _PLAINLY = {
     **{
         f"parquet.enable.dictionary#{name}": "false"
