@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
+from pathlib import Path
 from threading import Barrier
 
 import pymysql
@@ -16,6 +17,7 @@ from pymysql.constants import ER
 import jdbcstore
 from jdbcstore import Claims, Configuration, JdbcStore, Message, StoreConfig
 from jdbcstore.config import DataSourceConfig
+from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig
 from jdbcstore.database import schema_lock
 from jdbcstore.database.engine import Database
@@ -24,6 +26,7 @@ from jdbcstore.database.schema import HEAD
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import ConfigurationError, LockLost, OutcomeUnknown, StoreUnavailable
 from jdbcstore.lockers.inspection import release
+from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.clock import SystemClock
 from tests.support.faults.moved import STORED, MovedLine
@@ -203,6 +206,23 @@ def test_a_process_that_ended_while_it_changed_tables(
     assert _bodies(cluster) == Counter(["after"])
     assert cluster.settled(cluster.nodes[0], "SELECT OWNER FROM JDBCSTORE_SCHEMA_LOCK") == []
     assert "host 1 a" in caplog.text
+
+
+def test_a_journal_at_another_node_after_each_checkpoint(cluster: Cluster, tmp_path: Path) -> None:
+    """The position that a checkpoint has reached is in the tables, with all that it wrote."""
+    journal = JournalConfig(directory=str(tmp_path / "journal"))
+    for number, url in enumerate((*cluster.urls(), *cluster.urls())):
+        base = JdbcStore(url, StoreConfig(cleanup_period=0.0), journaled=True)
+        with JournaledStore(base, journal) as store:
+            queue = store.queue("Q")
+            for message in queue.recover():
+                assert message.body == str(number - 1)
+                queue.acknowledge(message)
+            for body in (number, number):
+                queue.add_message(Message(str(body)))
+                store.checkpoint()
+                assert len(queue.recover()) == queue.message_count()
+        assert _bodies(cluster) == {str(number): 2}
 
 
 SAID = {

@@ -47,6 +47,7 @@ def test_what_is_no_message_id_is_refused(database: Database) -> None:
 
 
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
+@pytest.mark.needs("row_locks")
 def test_of_two_transactions_with_one_message_the_second_waits(database: Database) -> None:
     with Inbox(database.url, "billing") as inbox:
         for commits in (True, False):

@@ -400,3 +400,7 @@ class Statements(StatementBuilder):
         self.lock_number = touch if self._adapter.touches_to_lock else None
         self.hold_number = self._compile(lambda: self._holding("name_", "number_"))
         self.update_number = self._compile(lambda: self._changing("name_", bindparam("new")))
+        """Changes the sequence, which transactions hold."""
+        self.update_position = self._compile(
+            lambda: update(state).where(named).values(number=bindparam("new"))
+        )

@@ -181,7 +181,7 @@ class Application:
         self._put(connection, stored, numbers)
 
     def _put(self, connection: Connection, stored: dict[str, int], numbers: dict[str, int]) -> None:
-        add, update = self._sql.add_number, self._sql.update_number
+        add, update = self._sql.add_number, self._sql.update_position
         changed = {name: number for name, number in numbers.items() if stored.get(name) != number}
         plan = AcknowledgementPlan()
         for name, number in changed.items():

@@ -72,11 +72,11 @@ def test_a_limit_is_one_of_all_processes(two: tuple[ClaimQueue, ClaimQueue]) -> 
     assert bodies([*some, *more]) == ["0", "1", "2"]
     assert one.claim() == other.claim() == []
     one.acknowledge(some[0])
-    assert bodies(other.claim(9)) == ["3"]
+    assert bodies(other.claim(9, wait=180.0)) == ["3"]
     one.release(some[1])
     assert bodies(one.claim(9)) == ["1"]
     other.reject(more[0])
-    assert bodies(one.claim(9)) == ["2"]
+    assert bodies(one.claim(9, wait=180.0)) == ["2"]
 
 
 def test_claims_of_other_queues_and_delayed_messages_do_not_count(claims: Claims) -> None:
@@ -220,12 +220,12 @@ def test_another_process_notices_within_two_seconds_and_then_at_once(
 
     assert bodies(other.claim(9)) == ["1"]
     one.flow.limit(claims=4)
-    assert bodies(other.claim(9)) == ["2", "3"]
+    assert bodies(other.claim(9, wait=180.0)) == ["2", "3"]
     one.flow.pause()
     assert other.claim() == []
     one.flow.limit()
     one.flow.resume()
-    assert bodies(other.claim(9)) == ["4", "5", "6", "7", "8"]
+    assert bodies(other.claim(9, wait=180.0)) == ["4", "5", "6", "7", "8"]
 
 
 def test_a_process_that_waits_is_woken_when_there_is_room(two: tuple[ClaimQueue, ClaimQueue]) -> None:

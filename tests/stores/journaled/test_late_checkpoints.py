@@ -135,6 +135,7 @@ def test_what_was_committed_while_the_next_began_is_known_to_it(
     consume(second, database)
 
 
+@pytest.mark.needs("row_locks")
 def test_an_opening_fails_while_one_is_committed(
     open_life: OpenLife, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +150,7 @@ def test_an_opening_fails_while_one_is_committed(
     consume(open_life(LIVES[1]), database)
 
 
+@pytest.mark.needs("row_locks")
 def test_an_opening_waits_until_one_is_decided(
     open_life: OpenLife, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locker: Any
 ) -> None:
@@ -171,4 +173,19 @@ def test_an_opening_waits_until_one_is_decided(
         assert not is_open.is_set(), "it was opened while a checkpoint was under way"
     thread.join(GUARD)
     [second] = opened
+    consume(second, database)
+
+
+@pytest.mark.backends("galera", "group-replication")
+def test_one_that_is_committed_at_another_node_after_an_opening_is_refused(
+    open_life: OpenLife, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locker: Any
+) -> None:
+    """The opening does not wait for it, because the nodes share no row locks."""
+    first = open_life(LIVES[0], locker)
+    fill(first.queue("Q"), "a", "b", "c")
+    database.execute("UPDATE ACTIVEMQ_LOCK SET TIME = 0")
+    with closing(HeldCheckpoint(first, monkeypatch)) as held:
+        kill(tmp_path)
+        second = open_life(LIVES[1], locker)
+    assert isinstance(held.error, LockLost)
     consume(second, database)

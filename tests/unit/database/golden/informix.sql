@@ -339,3 +339,6 @@ UPDATE activemq_msgs SET msg=? WHERE activemq_msgs.id = ?;
 
 -- update_number(new, name_)
 UPDATE jdbcstore_state SET number=? WHERE jdbcstore_state.name = ?;
+
+-- update_position(new, name_)
+UPDATE jdbcstore_state SET number=? WHERE jdbcstore_state.name = ?;

@@ -363,3 +363,6 @@ UPDATE `ACTIVEMQ_MSGS` SET `MSG`=%s WHERE `ACTIVEMQ_MSGS`.`ID` = %s;
 
 -- update_number(new, name_)
 UPDATE `JDBCSTORE_STATE` SET `NUMBER`=%s WHERE `JDBCSTORE_STATE`.`NAME` = %s;
+
+-- update_position(new, name_)
+UPDATE `JDBCSTORE_STATE` SET `NUMBER`=%s WHERE `JDBCSTORE_STATE`.`NAME` = %s;
