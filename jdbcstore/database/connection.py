@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.control import Notifier
@@ -66,6 +66,13 @@ class Runs(Protocol):
 
     def remove_messages(self, keys: Sequence[Key], outcome: RemovalReason | None) -> object:
         """Delete rows of ACTIVEMQ_MSGS; ``outcome`` is for the recorder."""
+
+
+class Ahead(NamedTuple):
+    """The batch that was sent before one, if any, and the guard that it was committed."""
+
+    before: SentWrite | None = None
+    guard: RowGuard | None = None
 
 
 class Recorder(Protocol):
@@ -247,15 +254,24 @@ class Connection:
             self._raise_doubt(error)
             raise
 
-    def start_write(self, batch: Batch, block: RowGuard | None = None) -> SentWrite | None:
-        """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
+    def start_write(
+        self, batch: Batch, block: RowGuard | None = None, ahead: Ahead | None = None
+    ) -> SentWrite | None:
+        """Begin to write a batch without waiting for anything; None if this batch cannot be written so.
+
+        :param ahead: another batch may be sent before this one is answered
+        """
         removes = batch.removes
         if batch.size > _LONG or self._statements.writes_singly or (removes and self._recorder is not None):
             return None
         if removes and any(container.startswith(TOPICS) for container, _ in removes):
             return None  # it is read from the database which of them are in doubt
         guards = self._guards(block, self._epoch, long=False)
-        return self._writing.start_write(self.cursor, self._statements.write, batch, guards)
+        if ahead is None:
+            return self._writing.start_write(self.cursor, self._statements.write, batch, guards)
+        if ahead.guard is not None:
+            guards = Guards((*guards.first, ahead.guard), guards.last)
+        return self._writing.send_ahead(self.cursor, self._statements.write, batch, guards, ahead.before)
 
     def finish(self, sent: SentWrite) -> None:
         """Wait for the answer to what :meth:`start_write` has begun; raises as :meth:`write`."""

@@ -38,6 +38,8 @@
 #define FAILS_IN_DOUBT 8        /* _Attempts._reconnect_later: OutcomeUnknown if it is in doubt */
 #define REMOVES_ELSEWHERE 10    /* a limit: a store must not remove what another one has in doubt */
 #define FORGETS_UNITS 9         /* Commits._complete, of a batch that was abandoned */
+#define FOLLOWS_ANYTHING 11     /* Committer.send_ahead: the guard that the batch before it is committed */
+#define BELIEVES_WHAT_FOLLOWS 12        /* Committer.confirm, and the answer to what was sent ahead */
 
 /* The events of a trace. */
 #define SUBMIT 1        /* unit, message, writer */
@@ -54,7 +56,7 @@
 #define UNKNOWN 3
 #define OPEN 0
 
-mtype { FREE, IDLE, SENT, LOCKED, DONE, SEQUENCES_TAKEN, DUPLICATE }    /* of a session */
+mtype { FREE, IDLE, SENT, LOCKED, DONE, SEQUENCES_TAKEN, DUPLICATE, REFUSED, CONFLICT }     /* of a session */
 
 /* ---- The database. ---- */
 byte row[IDS];          /* ACTIVEMQ_MSGS: the unit + 1 whose message has this ID, 0 if there is none */
@@ -69,7 +71,10 @@ typedef Session {
     byte first;         /* the ID of the first row that was sent */
     byte unit[MOST];    /* the units that were sent: + 1, or 0 */
     byte removes;       /* the ID of the row to remove, or 0 */
-    byte block          /* the guard: the block that was reserved last */
+    byte block;         /* the guard: the block that was reserved last */
+    byte after;         /* the guard: the unit + 1 whose row is before the first, or 0 */
+    mtype next;         /* the state of a batch of one unit that was sent behind it; 0: there is none */
+    byte next_unit      /* that unit + 1; its ID is behind those of the batch before it */
 }
 Session session[SESSIONS];
 
@@ -139,7 +144,31 @@ inline answer_removal(outcome) {
 inline rest(s) {
     session[s].state = IDLE;
     session[s].first = 0; session[s].unit[0] = 0; session[s].unit[1] = 0;
-    session[s].removes = 0; session[s].block = 0
+    session[s].removes = 0; session[s].block = 0;
+    session[s].after = 0; session[s].next = 0; session[s].next_unit = 0
+}
+
+#define batch_size(s) (session[s].unit[1] != 0 -> 2 : 1)
+#define next_id(s) (session[s].first + batch_size(s))
+#define is_answered(s) (session[s].state == DONE || session[s].state == SEQUENCES_TAKEN \
+    || session[s].state == DUPLICATE || session[s].state == REFUSED || session[s].state == CONFLICT)
+
+/* Of a batch that is answered, and the one behind it, which is now the first. */
+inline shift(s) {
+    session[s].after = session[s].unit[batch_size(s) - 1];
+    session[s].first = session[s].first + batch_size(s);
+    session[s].unit[0] = session[s].next_unit; session[s].unit[1] = 0;
+    session[s].removes = 0;
+    session[s].state = session[s].next;
+    session[s].next = 0; session[s].next_unit = 0
+}
+inline store_row() {
+    assert(id > mark);          /* pages */
+    row[id] = u + 1;
+    behind++;
+    stored[unit[u].message]++;
+    assert(stored[unit[u].message] <= possible[unit[u].message]);       /* once */
+    id = 0; u = 0
 }
 
 inline clear(s) {
@@ -157,15 +186,34 @@ inline clear(s) {
 
 /* One session of the server: executes a request, also of a client that has gone. */
 proctype Server(byte s) {
-    byte i;
+    byte i, id, u;
 end:
     do
+    :: d_step { session[s].state == SENT && faults > 0 && !session[s].lost ->     /* one that is tried again */
+            faults--;
+            session[s].state = CONFLICT
+        }
     :: d_step { session[s].state == SENT ->
             if
             /* Connection._guards: the block is still the last, read with a shared lock until the commit */
             :: session[s].unit[0] && session[s].block != reserved && mutation != GUARDS_NO_BLOCK ->
                 session[s].state = SEQUENCES_TAKEN
+            :: session[s].after && row[session[s].first - 1] != session[s].after && mutation != FOLLOWS_ANYTHING ->
+                session[s].state = REFUSED
             :: else -> session[s].state = LOCKED; sharing++
+            fi
+        }
+    /* The batch behind it, whether or not its client still is there; in one step. */
+    :: d_step { session[s].next == SENT && is_answered(s) ->
+            if
+            :: session[s].block != reserved && mutation != GUARDS_NO_BLOCK -> session[s].next = SEQUENCES_TAKEN
+            :: row[next_id(s) - 1] != session[s].unit[batch_size(s) - 1] && mutation != FOLLOWS_ANYTHING ->
+                session[s].next = REFUSED
+            :: row[next_id(s)] -> session[s].next = DUPLICATE
+            :: else ->
+                session[s].next = DONE;
+                id = next_id(s); u = session[s].next_unit - 1;
+                store_row()
             fi
         }
     :: d_step { session[s].state == LOCKED ->
@@ -181,12 +229,8 @@ end:
             for (i : 0 .. MOST - 1) {
                 if
                 :: session[s].state == DONE && session[s].unit[i] ->
-                    assert(session[s].first + i > mark);        /* pages */
-                    row[session[s].first + i] = session[s].unit[i];
-                    behind++;
-                    stored[unit[session[s].unit[i] - 1].message]++;
-                    assert(stored[unit[session[s].unit[i] - 1].message]
-                        <= possible[unit[session[s].unit[i] - 1].message])      /* once */
+                    id = session[s].first + i; u = session[s].unit[i] - 1;
+                    store_row()
                 :: else
                 fi
             }
@@ -219,6 +263,8 @@ proctype Writer(byte w) {
     byte count, removes, i, s, u;
     bool doubtful, taken, tried, flag;
     byte outcome;
+    byte ahead, ahead_first;    /* the unit + 1 that was sent behind the batch, and its ID */
+    bool ahead_lost;            /* that went with the connection */
 
 idle:
 end:
@@ -347,14 +393,49 @@ attempt:
         session[s].removes = removes;
         session[s].block = (count > 0 -> store[w].reserved : 0);
         i = 0
-    }
+    };
+
+sent:
     if
-    :: atomic { session[s].state == DONE -> rest(s); s = 0; goto accept }
-    :: atomic { session[s].state == SEQUENCES_TAKEN || session[s].state == DUPLICATE ->
-            rest(s); taken = true; tried = true; s = 0; goto attempt }
-    :: atomic { faults > 0 -> disconnect(); doubtful = true; s = 0; goto attempt }    /* _Attempts._recover_from */
+    :: atomic { count > 0 && nempty(queue[w]) && !ahead && !doubtful && !tried
+            && session[s].first + count <= store[w].reserved ->         /* Writer._take_next, Committer.send_ahead */
+            queue[w]?<u>;
+            if
+            :: u < REMOVAL ->
+                queue[w]?u;
+                d_step {
+                    ahead = u + 1; ahead_first = session[s].first + count;
+                    session[s].next = SENT; session[s].next_unit = ahead
+                }
+            :: else
+            fi;
+            u = 0
+        }
+    :: true
+    fi;
+    if
+    :: atomic { session[s].state == DONE ->
+            d_step {
+                if
+                :: ahead -> shift(s)
+                :: else -> rest(s); s = 0
+                fi
+            };
+            goto accept
+        }
+    :: atomic { is_answered(s) && session[s].state != DONE && session[s].next != SENT ->
+            if
+            :: mutation == BELIEVES_WHAT_FOLLOWS && ahead -> u = ahead - 1; ahead = 0; answer(u, OK); u = 0
+            :: else
+            fi;
+            taken = session[s].state == SEQUENCES_TAKEN || session[s].state == DUPLICATE;
+            tried = tried || taken;
+            rest(s); s = 0; ahead_first = 0; goto attempt }
+    :: atomic { faults > 0 ->                           /* _Attempts._recover_from */
+            disconnect(); doubtful = true; ahead_lost = ahead != 0; s = 0; goto attempt }
     :: atomic { faults > 0 && allowed(KILL, w, 0, 0) ->
             disconnect();
+            ahead_lost = ahead != 0;
             d_step {
                 for (s : 0 .. SESSIONS - 1) {
                     if
@@ -404,10 +485,25 @@ complete:
         :: removes -> answer_removal(outcome); removes = 0
         :: i == count && removes == 0 -> break
         od;
+        if
+        :: ahead && outcome == UNKNOWN -> u = ahead - 1; ahead = 0; answer(u, UNKNOWN); u = 0   /* Committer.confirm */
+        :: else
+        fi;
         batch[0] = 0; batch[1] = 0;
-        count = 0; removes = 0; i = 0; outcome = 0;
-        doubtful = false; taken = false; tried = false;
-        goto idle
+        count = 0; removes = 0; i = 0;
+        /* Committer.confirm: where its IDs are the next ones, what became of it is to be found out. */
+        flag = ahead && outcome == OK && ahead_first == store[w].last + 1;
+        doubtful = flag && ahead_lost; taken = false; tried = false;
+        outcome = 0;
+        if
+        :: ahead ->
+            batch[0] = ahead - 1; count = 1; ahead = 0; ahead_first = 0;
+            if
+            :: flag && !ahead_lost -> flag = false; goto sent
+            :: else -> flag = false; ahead_lost = false; s = 0; goto attempt
+            fi
+        :: else -> flag = false; ahead_lost = false; ahead_first = 0; goto idle
+        fi
     }
 }
 

@@ -22,7 +22,7 @@ from jdbcstore.errors import OutcomeUnknown, StoreError
 from jdbcstore.stores.jdbc.sequence import SequenceAllocator
 from jdbcstore.stores.jdbc.store import JdbcStore
 from tests.model.conftest import Compiled
-from tests.simulation.masters import CONFIG
+from tests.simulation.ahead import AHEAD
 from tests.simulation.mutations import mutated
 from tests.simulation.run import Simulation
 from tests.simulation.scheduler import Process, current
@@ -44,7 +44,7 @@ class Writing(Member):
     def _live(self, process: Process) -> None:
         while process is self.process and self.store is None:
             try:
-                self.store = JdbcStore(self.world.server.url, CONFIG, clock=self.clock)
+                self.store = JdbcStore(self.world.server.url, AHEAD, clock=self.clock)
             except StoreError:
                 current().sleep(0.1)
         for _ in range(self.workers):

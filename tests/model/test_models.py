@@ -43,6 +43,8 @@ MUTATIONS: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {
         "FAILS_IN_DOUBT": ((1, 2, 2, 1, 1), "once"),
         "FORGETS_UNITS": ((1, 2, 2, 1, 1), "end"),
         "REMOVES_ELSEWHERE": ((2, 2, 1, 0, 1), "pages"),
+        "FOLLOWS_ANYTHING": ((1, 2, 1, 0, 0), "once"),
+        "BELIEVES_WHAT_FOLLOWS": ((1, 2, 1, 0, 0), "durable"),
     },
     "claims": {
         "TAKES_TWICE": ((1, 0, 0, 0, 0), "alone"),

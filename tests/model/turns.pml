@@ -141,7 +141,18 @@ inline write_batch(me) {
     :: me == THREAD -> called = true
     :: true
     fi;
-    d_step {
+    do
+    :: d_step { me == THREAD && len(queue) > 0 ->       /* Writer._take_next */
+            queue?u;
+            assert(u == written);       /* order */
+            written++;
+            unit[u].taken = true;
+            last = written;
+            u = mine
+        }
+    :: break
+    od;
+    atomic {
         assert(writing == 1);           /* one */
         writing--
     };

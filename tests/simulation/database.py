@@ -22,10 +22,11 @@ from sqlalchemy import URL
 
 from jdbcstore import StoreConfig
 from jdbcstore.database.adapters.base import Failure
-from jdbcstore.database.adapters.sql import Row
-from jdbcstore.database.adapters.sqlite import SqliteAdapter, SqliteControl
+from jdbcstore.database.adapters.sending import SentWrite
+from jdbcstore.database.adapters.sql import Batch, Guards, Row, WriteStatements
+from jdbcstore.database.adapters.sqlite import SqliteAdapter, SqliteControl, SqliteWriting
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
+from jdbcstore.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.routing import Routing
 from jdbcstore.stores.jdbc.store import JdbcStore
@@ -91,6 +92,8 @@ class ServerSession:
         self.cursor = raw.cursor()
         self.late: tuple[str, Sequence[Any]] | None = None
         """A statement that was sent, and whose answer nobody waits for."""
+        self.behind: list[SentAhead] = []
+        """What was sent behind the statement that is under way."""
         self.is_open = True
 
 
@@ -233,6 +236,12 @@ class Server:
             if self.on_change is not None and session.process is not None:
                 self.on_change(session.process)
 
+    def roll_back(self, session: ServerSession) -> None:
+        """Roll back the transaction of a session."""
+        session.raw.rollback()
+        session.changes = session.claims = False
+        self.wake()
+
     def end(self, session: ServerSession) -> None:
         """End a session: what it has not committed is rolled back."""
         if not session.is_open:
@@ -282,6 +291,8 @@ class Server:
                     continue
             except sqlite3.DatabaseError:
                 pass
+            for sent in session.behind:
+                sent.take_late()
             session.late = None
             self.end(session)
             return
@@ -399,8 +410,7 @@ class SimulatedConnection:
 
     def rollback(self) -> None:
         if not self.is_lost and self.session.is_open and self.raw.in_transaction:
-            self.raw.rollback()
-            self.server.wake()
+            self.server.roll_back(self.session)
 
     def interrupt(self) -> None:
         """Nothing is interrupted: a statement takes a bounded time here."""
@@ -582,10 +592,102 @@ def _latency(chance: float, *, is_calm: bool) -> float:
     return (chance - 0.995) * 300
 
 
+def _is_unreachable(connection: SimulatedConnection) -> bool:
+    try:
+        connection.check()
+    except Disconnected:
+        return True
+    return False
+
+
 def _check_reachable(here: Server, process: Process) -> None:
     scheduler = here.scheduler
     if scheduler is not None and (scheduler.now < here.down_until or scheduler.now < process.cut_until):
         raise Disconnected("the server does not answer")
+
+
+class LateCursor(SimulatedCursor):
+    """A cursor of the server's own: what it executes was sent by a client that is gone."""
+
+    def _run(self, sql: str, values: Sequence[Any], *, many: bool) -> None:
+        session, here = self.connection.session, self.connection.server
+        while True:
+            current().sleep(_latency(current().chance.random(), is_calm=True))
+            if not session.is_open:
+                raise Disconnected("the session was ended")
+            try:
+                self._take(sql, values, many=many)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+            else:
+                here.see(session, sql)
+                return
+
+
+class SentAhead(SentWrite):
+    """A batch that the server takes after the one before it, without the client."""
+
+    def __init__(self, write: Callable[[Any], None], cursor: SimulatedCursor, before: Any) -> None:
+        self._write, self._before = write, before
+        self._following: SentAhead | None = None
+        if before is not None:
+            before._following = self
+        self._connection = self.line = cursor.connection
+        self._failure: Exception | None = None
+        self.is_done = self.has_failed = False
+        self.is_flushed = True
+        self._connection.session.behind.append(self)
+        self._task = Task(self._take)
+        self._task.start()
+
+    def _take(self) -> None:
+        connection, session = self._connection, self._connection.session
+        try:
+            if self._before is not None:
+                self._before._task.join()
+            if session.late is None and session.is_open and _is_unreachable(connection):
+                connection.server.leave(session, "SELECT 1", ())  # it is there already
+            connection.check()
+            session.behind.remove(self)
+            self._write(connection.cursor())
+        except Exception as error:
+            self._failure = error
+            connection.rollback()
+        else:
+            self.is_done = True
+
+    def take_late(self) -> None:
+        """Take effect after the client has gone."""
+        with suppress(StoreError, sqlite3.DatabaseError):
+            self._write(LateCursor(self._connection))
+        session = self._connection.session
+        if session.is_open and session.raw.in_transaction:
+            self._connection.server.roll_back(session)
+
+    def finish(self) -> None:
+        self._task.join()
+        if self._failure is not None:
+            if self._following is not None:
+                self._following._task.join()
+            raise self._failure
+
+    def _send(self) -> bool:
+        return True
+
+    def _receive(self) -> int | None:
+        return None
+
+
+class SimulatedWriting(SqliteWriting):
+    """SQLite's, of a server to which a batch can be sent before the one before it is answered."""
+
+    sends_ahead = True
+
+    def send_ahead(
+        self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards, before: Any
+    ) -> SentWrite:
+        return SentAhead(lambda cursor: self.write(cursor, statements, batch, guards), cursor, before)
 
 
 class SimulatedControl(SqliteControl):
@@ -633,6 +735,12 @@ class SimulatedAdapter(SqliteAdapter):
         if isinstance(error, Disconnected):
             return Failure.DISCONNECTED
         return super().classify(error)
+
+
+class PipelinedAdapter(SimulatedAdapter):
+    """The same, of a server that has two batches of a session under way."""
+
+    writing = SimulatedWriting()
 
 
 class SimulatedSession(DatabaseSession):

@@ -67,6 +67,19 @@ def _skip_fence() -> list[tuple[Any, str, Any]]:
     return [(Connection, "_guards", unguarded), (Fence, "check", lambda _: None)]
 
 
+def _follow_anything() -> list[tuple[Any, str, Any]]:
+    start = Connection.start_write
+
+    def unguarded(self: Connection, batch: Any, block: Any = None, ahead: Any = None) -> Any:
+        return start(self, batch, block, ahead and ahead._replace(guard=None))
+
+    return [(Connection, "start_write", unguarded)]
+
+
+def _confirm_anything() -> list[tuple[Any, str, Any]]:
+    return [(Committer, "confirm", lambda _self, begun, _error: begun)]
+
+
 def _reuse_epoch() -> list[tuple[Any, str, Any]]:
     def end(self: Mastership, connection: Connection, _last: int) -> bool:
         number = last_epoch(self._session, connection)
@@ -370,6 +383,8 @@ def _skip_late_rows() -> list[tuple[Any, str, Any]]:
 MUTATIONS: dict[str, Mutation] = {
     "skip the fence": Mutation("masters", _skip_fence),
     "reuse an epoch": Mutation("masters", _reuse_epoch),
+    "a batch written although the one before it was not": Mutation("ahead", _follow_anything),
+    "a batch judged without the one before it": Mutation("ahead", _confirm_anything),
     "a page that skips": Mutation("masters", _skip_in_pages),
     "a commit in doubt taken for done": Mutation("masters", _believe_in_commit),
     "a commit in doubt taken for not done": Mutation("masters", _repeat_commit),

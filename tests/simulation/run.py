@@ -25,6 +25,7 @@ import jdbcstore.stores.replicated.copying
 import jdbcstore.stores.replicated.locker
 import jdbcstore.stores.replicated.opening
 from jdbcstore.stores.shared import rows
+from tests.simulation.ahead import Ahead
 from tests.simulation.claims import Shared
 from tests.simulation.database import Server, Sessions
 from tests.simulation.flow import Limited
@@ -41,6 +42,7 @@ from tests.support.histories.checker import Violation
 
 WORLDS: dict[str, type[World]] = {
     "masters": Masters,
+    "ahead": Ahead,
     "claims": Shared,
     "flow": Limited,
     "outbox": Inserting,
@@ -82,6 +84,8 @@ class Simulation:
         self._replaced.append((replicated.copying, "sqlite3", SimulatedDriver))
         # Their ids and lengths are in each message, and so in the journal's records.
         self._replaced += [(rows, "os", SimulatedSystem), (rows, "socket", SimulatedSystem)]
+        # Of the worlds whose batches are sent ahead: one message is enough for one.
+        self._replaced.append((jdbcstore.stores.jdbc.writer.writer, "_MOST", 1))
         # Writers of killed processes are not closed when this one ends.
         self._replaced.append((jdbcstore.stores.jdbc.writer.writer, "_open", weakref.WeakSet()))
 

@@ -190,6 +190,22 @@ def _statuses() -> tuple[int, int]:
     return pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK
 
 
+@functools.cache
+def _synced() -> tuple[int, int]:
+    """Of the end of a statement in a pipeline, and of a connection that is not lost."""
+    from psycopg import pq
+
+    return pq.ExecStatus.PIPELINE_SYNC, pq.ConnStatus.OK
+
+
+@functools.cache
+def has_pipelines() -> bool:
+    """Return whether the library can have several statements under way."""
+    from psycopg import Pipeline
+
+    return Pipeline.is_supported()
+
+
 def rows_of(line: Any, result: Any) -> int:
     """Return the number of rows that a statement has returned or changed; its error is raised."""
     if result is not None and result.status in _statuses():
@@ -207,6 +223,9 @@ class SentStatement(SentWrite):
 
     The answer is complete when the server is ready for the next statement: it announces the result before it
     commits. A ``guarded`` statement has one row if it has had its effect.
+
+    One that ``is_piped`` may be sent before the answer to the one ``before`` it, and another before its own
+    answer; each is a transaction. A pipeline begins with the first of them, and ends with the last.
     """
 
     def __init__(
@@ -217,7 +236,13 @@ class SentStatement(SentWrite):
         conclude: Callable[[int], None],
         *,
         guarded: bool,
+        before: SentWrite | None = None,
+        is_piped: bool = False,
     ) -> None:
+        self._is_piped = is_piped
+        self._next: SentStatement | None = None
+        if isinstance(before, SentStatement):
+            before._next = self
         self._line = line = connection.pgconn
         self._connection = connection
         self._result: Any = None
@@ -225,8 +250,14 @@ class SentStatement(SentWrite):
 
         def begin() -> int:
             line.nonblocking = 1
+            if is_piped and before is None:
+                line.enter_pipeline_mode()
             line.send_query_prepared(name, parameters, [1] * len(parameters))
+            if is_piped:
+                line.pipeline_sync()
             self.is_flushed = not line.flush()
+            if before is not None:
+                before.is_flushed = self.is_flushed
             return int(line.socket)
 
         timeout: float | None = getattr(connection, "answer_timeout", None)
@@ -243,12 +274,36 @@ class SentStatement(SentWrite):
         line.consume_input()
         while not line.is_busy():
             result = line.get_result()
-            if result is None:
+            if self._is_last(result):
                 last = self._result
                 is_good = last is not None and last.status in _statuses()
                 return last.command_tuples or 0 if is_good else rows_of(line, last)
-            self._result = result  # the last one counts: the commit may fail after the statement
+            self._result = result or self._result  # the last: the commit may fail after the statement
         return None
+
+    def _is_last(self, result: Any) -> bool:
+        """Return whether all was received before this."""
+        if not self._is_piped:
+            return result is None
+        synced, connected = _synced()
+        return self._line.status != connected if result is None else bool(result.status == synced)
+
+    def _end(self) -> None:
+        """Await nothing more; unless all is well, the next one is answered, too: the line is needed."""
+        super()._end()
+        if not self._is_piped:
+            return
+        following = self._next
+        if following is not None:
+            following._watch()
+            if self.is_done:
+                return
+            following._await()
+            following._end()
+        from psycopg import Error
+
+        with contextlib.suppress(Error):  # it is lost
+            self._line.exit_pipeline_mode()
 
 
 def abort(connection: Any) -> None:

@@ -1,7 +1,7 @@
 """Batches for PostgreSQL: each is one prepared statement in one round trip.
 
 The columns of a batch are sent as arrays, and those of a very large one in parts, within a transaction. COPY
-is a tenth faster for a thousand rows, slower for fewer than fifty, and takes one more round trip. The
+takes one more round trip. A batch may be sent before the one before it is answered, in a pipeline. The
 statements run through psycopg's libpq wrapper, which lets other threads run until the commit is acknowledged;
 a cursor would often wait for the interpreter's lock.
 """
@@ -45,6 +45,7 @@ class PostgresqlWriting(Writing):
     """Arrays in place of many rows; guards in the statement itself."""
 
     starts_writes = True
+    sends_ahead = True
 
     def write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
@@ -57,8 +58,7 @@ class PostgresqlWriting(Writing):
     def start_write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
     ) -> SentWrite | None:
-        size = batch.size + _OVERHEAD * (len(batch.adds) + len(batch.removes))
-        if not size or size > _MAX_SENT or guards.last or batch.updates or batch.others:
+        if not _is_startable(batch, guards):
             return None
         text, parameters = _statement(statements, batch, guards)
         connection = cursor.connection
@@ -71,6 +71,38 @@ class PostgresqlWriting(Writing):
             parameters,
             lambda count: self.conclude(cursor, guards, count),
             guarded=bool(guards.first),
+        )
+
+    def send_ahead(
+        self,
+        cursor: Any,
+        statements: WriteStatements,
+        batch: Batch,
+        guards: Guards,
+        before: SentWrite | None,
+    ) -> SentWrite | None:
+        if not (_is_startable(batch, guards) and libpq.has_pipelines()):
+            return None
+        text, parameters = _statement(statements, batch, guards)
+        connection = cursor.connection
+        # Statements are prepared where nothing is awaited, for the next time.
+        wanted: list[str] = vars(connection).setdefault("jdbcstore_wanted", [])
+        if text not in vars(connection).get("jdbcstore_prepared", {}):
+            wanted.append(text)
+        if wanted and before is not None:
+            return None
+        if wanted:
+            with libpq.Answering(connection):
+                while wanted:
+                    self._prepare(connection, wanted.pop())
+        return libpq.SentStatement(
+            connection,
+            connection.jdbcstore_prepared[text],
+            parameters,
+            lambda count: self.conclude(cursor, guards, count),
+            guarded=bool(guards.first),
+            before=before,
+            is_piped=True,
         )
 
     def rollback(self, cursor: Any) -> None:
@@ -120,22 +152,27 @@ class PostgresqlWriting(Writing):
         """
         connection = cursor.connection
         line = connection.pgconn
+        with libpq.Answering(connection):
+            name = self._prepare(connection, text)
+            result = line.exec_prepared(name, parameters, [1] * len(parameters))
+        return libpq.rows_of(line, result)
+
+    def _prepare(self, connection: Any, text: str) -> bytes:
+        """Return the name of a statement, prepared at its first use on this connection."""
         # Of each connection: with claims several take turns, in as many threads.
         prepared: dict[str, bytes] = vars(connection).setdefault("jdbcstore_prepared", {})
         name = prepared.get(text)
-        with libpq.Answering(connection):
-            if name is None:
-                name = f"jdbcstore_{len(prepared)}".encode()
-                libpq.rows_of(line, line.prepare(name, text.encode()))
-                prepared[text] = name
-            result = line.exec_prepared(name, parameters, [1] * len(parameters))
-        return libpq.rows_of(line, result)
+        if name is None:
+            line, name = connection.pgconn, f"jdbcstore_{len(prepared)}".encode()
+            libpq.rows_of(line, line.prepare(name, text.encode()))
+            prepared[text] = name
+        return name
 
 
 class UnpreparedWriting(PostgresqlWriting):
     """The same statements, not kept prepared: a pooler gives the next transaction another session."""
 
-    starts_writes = False
+    starts_writes = sends_ahead = False
 
     def _execute(self, cursor: Any, text: str, parameters: Sequence[bytes | None]) -> int:
         connection = cursor.connection
@@ -143,6 +180,12 @@ class UnpreparedWriting(PostgresqlWriting):
             formats = [1] * len(parameters)
             result = connection.pgconn.exec_params(text.encode(), parameters, param_formats=formats)
         return libpq.rows_of(connection.pgconn, result)
+
+
+def _is_startable(batch: Batch, guards: Guards) -> bool:
+    """Return whether a batch can be sent without waiting for anything."""
+    size = batch.size + _OVERHEAD * (len(batch.adds) + len(batch.removes))
+    return 0 < size <= _MAX_SENT and not (guards.last or batch.updates or batch.others)
 
 
 def _is_one_statement(batch: Batch, guards: Guards) -> bool:

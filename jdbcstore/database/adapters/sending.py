@@ -42,6 +42,7 @@ class SentWrite(ABC):
         """The connection, of which each has its own."""
         self._conclude = conclude
         self._timeout = timeout
+        self._abort = abort
         self._least = least
         self._rows: int | None = None
         self._failure: Exception | None = None
@@ -51,8 +52,7 @@ class SentWrite(ABC):
         """Whether no answer will come."""
         self.is_done = False
         """Whether it is answered, and committed: :meth:`finish` does not raise."""
-        if timeout is not None:
-            WATCH.begin(line, timeout, abort)
+        self._watch()
         try:
             self.socket = begin()
             """The descriptor on which the answer arrives."""
@@ -116,6 +116,11 @@ class SentWrite(ABC):
         while not (self.flush() & self.is_answered()):
             waiting.register(self.socket, select.POLLIN if self.is_flushed else _BOTH)
             waiting.poll()
+
+    def _watch(self) -> None:
+        """Begin to watch the time until the answer."""
+        if self._timeout is not None:
+            WATCH.begin(self.line, self._timeout, self._abort)
 
     def _end(self) -> None:
         """Await nothing more."""

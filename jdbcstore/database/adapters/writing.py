@@ -41,6 +41,8 @@ class Writing:
     keys_per_delete: ClassVar[int] = 1
     starts_writes: ClassVar[bool] = False
     """Whether :meth:`start_write` can do anything."""
+    sends_ahead: ClassVar[bool] = False
+    """Whether :meth:`send_ahead` can do anything."""
 
     def write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
@@ -76,6 +78,20 @@ class Writing:
         guards: Guards = UNGUARDED,  # noqa: ARG002
     ) -> SentWrite | None:
         """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
+        return None
+
+    def send_ahead(
+        self,
+        cursor: Any,  # noqa: ARG002
+        statements: WriteStatements,  # noqa: ARG002
+        batch: Batch,  # noqa: ARG002
+        guards: Guards,  # noqa: ARG002
+        before: SentWrite | None,  # noqa: ARG002
+    ) -> SentWrite | None:
+        """As :meth:`start_write`; another batch may be sent before this one is answered.
+
+        :param before: the batch that was sent, and is not answered, or None
+        """
         return None
 
     def check(self, cursor: Any, guard: RowGuard) -> None:

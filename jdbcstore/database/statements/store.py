@@ -10,12 +10,14 @@ from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Dialect,
     Integer,
     Select,
     and_,
     bindparam,
     case,
+    cast,
     delete,
     exists,
     func,
@@ -383,7 +385,7 @@ class Statements(StatementBuilder):
         return and_(t.c.id.is_not(None), t.c.xid.is_(None), not_(wanted.correlate(t)))
 
     def _define_state(self) -> None:
-        lock, state = self._tables.lock, self._tables.state
+        lock, state, messages = self._tables.lock, self._tables.state, self._tables.messages
         named = state.c.name == bindparam("name_")
         self.find_lock = self._compile(lambda: select(lock.c.id, lock.c.time, lock.c.broker_name))
         self.find_number = self._compile(lambda: select(state.c.number).where(named))
@@ -399,6 +401,15 @@ class Statements(StatementBuilder):
         touch = self._compile(lambda: update(state).where(named).values(number=state.c.number))
         self.lock_number = touch if self._adapter.touches_to_lock else None
         self.hold_number = self._compile(lambda: self._holding("name_", "number_"))
+        self.find_written = self._compile(
+            lambda: select(ONE).where(
+                messages.c.id == cast(bindparam("id_"), BigInteger),
+                messages.c.msgid_prod == bindparam("msgid_prod"),
+                messages.c.msgid_seq == cast(bindparam("msgid_seq"), BigInteger),
+                messages.c.container == bindparam("container"),
+            )
+        )
+        """Finds the message that a batch has added under an ID, and not another's."""
         self.update_number = self._compile(lambda: self._changing("name_", bindparam("new")))
         """Changes the sequence, which transactions hold."""
         self.update_position = self._compile(

@@ -103,6 +103,13 @@ class SequencesTaken(StoreUnavailable):
         super().__init__("another process took the next sequences at each attempt; try again")
 
 
+class PrecedingFailed(StoreUnavailable):
+    """The batch before this one was not written, so this one was not, either."""
+
+    def __init__(self) -> None:
+        super().__init__("what was to be written before this could not be written; try again")
+
+
 class SequenceAllocator:
     """Assigns sequences to one writer, in order. Two processes get disjoint blocks.
 

@@ -112,6 +112,7 @@ PAGES: dict[str, list[dict[str, Any]]] = {
     "find_message_sequence_id": [{}],
     "find_ids_by_name": [{}],
     "find_id_owner": [{}],
+    "find_written": [{}],
     "find_journal": [{}],
     "find_last_sequence_id_in_msgs": [{}],
     "last_producer_sequence_id": [{}],

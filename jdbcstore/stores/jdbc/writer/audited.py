@@ -8,10 +8,9 @@ from itertools import compress
 from typing import Any, TypeVar
 
 from jdbcstore.abc import MessageReference
-from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import StoreError
-from jdbcstore.stores.jdbc.writer.committer import Committer, is_undone
+from jdbcstore.stores.jdbc.writer.committer import Begun, Committer, is_undone
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
 from jdbcstore.stores.shared.encoding import Name
@@ -46,7 +45,9 @@ class AuditedCommitter(Committer):
     def sends(self) -> bool:
         return False  # duplicates are looked for first
 
-    def write(self, units: list[WriteUnit], sent: SentWrite | None = None) -> list[list[MessageReference]]:  # noqa: ARG002
+    sends_ahead = sends
+
+    def write(self, units: list[WriteUnit], begun: Begun | None = None) -> list[list[MessageReference]]:  # noqa: ARG002
         self._find_doubtful()
         names: set[Name] = set()
         fresh = [self._fresh(unit.adds, names) for unit in units]

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jdbcstore.abc import MessageReference, Outcome
-from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.database.connection import StatisticsRefresher
 from jdbcstore.errors import LockLost, StoreClosed, StoreError, StoreUnavailable
-from jdbcstore.stores.jdbc.writer.committer import Committer
+from jdbcstore.stores.jdbc.writer.committer import Begun, Committer
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.futures import Burst
@@ -47,7 +46,7 @@ class Commits:
 
     def begin(self, units: Sequence[WriteUnit | Call]) -> None:
         """Note that these units are in flight; the lock is held."""
-        self._in_flight = [*units]
+        self._in_flight += units
 
     def take(self) -> list[WriteUnit | Call]:
         """Return the units in flight, for whichever completes them: the writer, or a close that timed out."""
@@ -74,26 +73,26 @@ class Commits:
         self._statistics.count(added, removed)
         return unit.result(references)
 
-    def write(self, units: list[WriteUnit], sent: SentWrite | None = None) -> None:
+    def write(self, units: list[WriteUnit], begun: Begun | None = None) -> StoreError | None:
         """Commit the units, and complete each. Where one cannot be written, the others still are.
 
-        ``sent``: they were sent to the database already.
+        :param begun: these units, if they were sent to the database
+        :return: why they could not be written together
         """
         began = time.perf_counter()
         try:
-            results = self._committer.write(units, sent)
+            results = self._committer.write(units, begun)
         except StoreError as error:
             if isinstance(error, _LOST) or (len(units) == 1 and not units[0].apart):
-                self._complete(units, [error] * len(units))
-                return
-            if len(units) == 1:
+                self.refuse(units, error)
+            elif len(units) == 1:
                 self._write_apart(units[0], error)
-                return
-            # One of these units cannot be written: halve until it is found.
-            middle = len(units) // 2
-            self.write(units[:middle])
-            self.write(units[middle:])
-            return
+            else:
+                # One of these units cannot be written: halve until it is found.
+                middle = len(units) // 2
+                self.write(units[:middle])
+                self.write(units[middle:])
+            return error
         added, removed, outcomes = 0, 0, []
         for unit, references in zip(units, results, strict=True):
             added += len(references)
@@ -102,6 +101,11 @@ class Commits:
         self.timings.add(time.perf_counter() - began, added + removed)
         self._statistics.count(added, removed)
         self._complete(units, outcomes)
+        return None
+
+    def refuse(self, units: list[WriteUnit], error: StoreError) -> None:
+        """Complete units in flight with an error."""
+        self._complete(units, [error] * len(units))
 
     def _write_apart(self, unit: WriteUnit, refusal: StoreError) -> None:
         outcomes = _outcomes_apart(unit.adds, refusal, self._committer.write)

@@ -11,13 +11,13 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sending import SentWrite
-from jdbcstore.database.adapters.sql import UNGUARDED, Batch, EpochGuard, Guards, Key, Row
-from jdbcstore.database.connection import Connection, Recorder
+from jdbcstore.database.adapters.sql import UNGUARDED, Batch, EpochGuard, Guards, Key, Row, RowGuard
+from jdbcstore.database.connection import Ahead, Connection, Recorder
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.errors import LockLost, NotMaster, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
@@ -27,6 +27,7 @@ from jdbcstore.stores.jdbc.acknowledgements import plan_all
 from jdbcstore.stores.jdbc.bodies import claim_bodies, have_bodies, numbered
 from jdbcstore.stores.jdbc.sequence import (
     ClaimsBegun,
+    PrecedingFailed,
     SequenceAllocator,
     SequencesTaken,
     guard_unclaimed,
@@ -52,6 +53,19 @@ class _NotConnected(Exception):
     def __init__(self, error: StoreError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+class Begun(NamedTuple):
+    """A batch that was taken from the queue; without ``sent`` nothing was sent of it."""
+
+    units: list[WriteUnit]
+    sent: SentWrite | None
+    connection: Connection | None = None
+    """The connection over which it was sent ahead."""
+    first: int = 0
+    """The ID of its first message, if it was sent ahead."""
+    unended: int = 0
+    """:attr:`Committer.unended` when it was sent ahead."""
 
 
 class Committer:
@@ -95,11 +109,57 @@ class Committer:
         """Whether :meth:`send` can do anything."""
         return self.session.adapter.writing.starts_writes
 
-    def send(self, units: list[WriteUnit]) -> SentWrite | None:
+    @property
+    def sends_ahead(self) -> bool:
+        """Whether :meth:`send_ahead` sends anything."""
+        return self.session.adapter.writing.sends_ahead
+
+    def send_ahead(self, units: list[WriteUnit], before: Begun | None = None) -> Begun:
+        """Begin to commit the units, so that another batch may be sent before this one is answered.
+
+        A batch has no effect unless the one before it has: its messages would be committed before those with
+        lower IDs. :meth:`confirm` and :meth:`write` have to finish it.
+
+        :param before: the batch that was sent ahead, and is not answered
+        """
+        first, ahead = self.sequence.last + 1, Ahead()
+        if before is not None:
+            adds = [add for unit in before.units for add in unit.adds]
+            if before.sent is None or not adds:
+                return Begun(units, None)
+            first, last = before.first + len(adds), adds[-1]
+            find = self.session.statements.find_written
+            row = find.row(
+                id_=first - 1,
+                msgid_prod=last.producer,
+                msgid_seq=last.producer_sequence,
+                container=last.container,
+            )
+            ahead = Ahead(before.sent, RowGuard(find, row, touches=False, refusal=PrecedingFailed))
+        sent = None
+        # What fails here fails in the same way when it is written.
+        with contextlib.suppress(StoreError, *self.session.failures):
+            sent = self.send(units, first, ahead)
+        return Begun(units, sent, self._connection, first, self.unended)
+
+    def confirm(self, begun: Begun, error: StoreError | None) -> Begun:
+        """Return a batch that was sent ahead, as it is to be written after the one before it.
+
+        :param error: why that could not be written
+        :raises StoreError: that is in doubt, and so is this one
+        """
+        if begun.sent is None or (error is None and begun.first == self.sequence.last + 1):
+            return begun
+        if error is not None and not is_undone(error):
+            raise error
+        return Begun(begun.units, None)
+
+    def send(self, units: list[WriteUnit], first: int = 0, ahead: Ahead | None = None) -> SentWrite | None:
         """Begin to commit the units without waiting for anything; :meth:`write` has to finish it.
 
         None if they cannot be written so, and nothing was sent.
 
+        :param first: the ID of the first message, if not the next
         :raises LockLost: the epoch has ended; nothing was sent
         """
         connection, sequence = self._connection, self.sequence
@@ -112,25 +172,26 @@ class Committer:
                 return None
             messages += unit.adds
             keys += unit.removes
-        if not sequence.has(len(messages)) or (SEEN and have_bodies(messages)):
+        first = first or sequence.last + 1
+        if not sequence.has(first - sequence.last - 1 + len(messages)) or (SEEN and have_bodies(messages)):
             return None
         if self.fence is not None:
             self.fence.check()
-        batch = Batch(numbered_rows(messages, sequence.last + 1), [], keys, [])
-        return connection.start_write(batch, sequence.block if messages else None)
+        batch = Batch(numbered_rows(messages, first), [], keys, [])
+        return connection.start_write(batch, sequence.block if messages else None, ahead)
 
-    def write(self, units: list[WriteUnit], sent: SentWrite | None = None) -> list[list[MessageReference]]:
+    def write(self, units: list[WriteUnit], begun: Begun | None = None) -> list[list[MessageReference]]:
         """Commit the units together, and return the references of the messages of each.
 
-        :param sent: what :meth:`send` returned for these units
+        :param begun: these units, if they were sent
         :raises StoreError: none of them was committed
         :raises OutcomeUnknown: all of them were committed, or none
         """
         try:
-            if sent is not None and sent.is_done:
-                sent.finish()
+            if begun is not None and begun.sent is not None and begun.sent.is_done:
+                begun.sent.finish()
                 return self.accept(units)
-            attempts = _Attempts(self, sent)
+            attempts = _Attempts(self, begun)
             return attempts.run(attempts.write_once, attempts.find_committed, units)
         except BaseException as error:
             _reset_trackers(units)
@@ -280,9 +341,9 @@ class Committer:
 class _Attempts:
     """The attempts at one batch, call or read."""
 
-    def __init__(self, committer: Committer, sent: SentWrite | None = None) -> None:
+    def __init__(self, committer: Committer, begun: Begun | None = None) -> None:
         self._committer = committer
-        self._begun = sent
+        self._begun = None if begun is None else begun.sent
         """The first attempt, if it was sent already."""
         self._session = committer.session
         self._fence = committer.fence
@@ -302,6 +363,10 @@ class _Attempts:
         attempt before it that took effect."""
         self._numbered = False
         """A call has been assigned IDs."""
+        if begun is not None and begun.sent is not None and begun.connection is not None:
+            self._unended = begun.unended
+            if begun.connection is not committer._connection:  # the batch before it has lost it
+                self._begun, self._doubtful, self._sends = None, True, 1
 
     @property
     def _are_ended(self) -> bool:
@@ -395,7 +460,7 @@ class _Attempts:
         self._reconnect_later(error)
 
     def _again_later(self, error: StoreUnavailable) -> None:
-        if isinstance(error, ClaimsBegun):
+        if isinstance(error, (ClaimsBegun, PrecedingFailed)):
             self._sent = False
             self._committer.look_again()
         elif not isinstance(error, SequencesTaken):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from asyncio import AbstractEventLoop, TimerHandle
 from threading import get_ident
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.errors import StoreError
-from jdbcstore.stores.jdbc.writer.committer import Committer
+from jdbcstore.stores.jdbc.writer.committer import Begun, Committer
 from jdbcstore.stores.jdbc.writer.queue import WriteQueue
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 from jdbcstore.util.futures import QueuedFuture
@@ -23,13 +23,6 @@ _MANY = 32
 _PATIENCE = 0.001
 """Seconds to wait for senders that have just received their answers."""
 _VAIN = 8
-
-
-class Begun(NamedTuple):
-    """A batch that the loop has taken from the queue; without ``sent`` nothing was sent of it."""
-
-    units: list[WriteUnit]
-    sent: SentWrite | None
 
 
 class DrivenWriter(Protocol):

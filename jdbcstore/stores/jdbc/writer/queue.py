@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from math import inf
 from typing import Any
 
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
@@ -108,14 +109,17 @@ class WriteQueue:
         for room in waiting:
             room.release()
 
-    def take_batch(self, completed: type[Waiter[Any]] | None = None) -> list[WriteUnit | Call]:
+    def take_batch(
+        self, completed: type[Waiter[Any]] | None = None, *, most: float = inf
+    ) -> list[WriteUnit | Call]:
         """Remove and return the next batch, or one call; empty if everything was cancelled.
 
         :param completed: only units with such a completion
+        :param most: the messages that are enough
         """
         units, size, rows = self.units, 0, 0
         batch: list[WriteUnit | Call] = []
-        while units and len(batch) < _BATCH_UNITS and size < _BATCH_BYTES:
+        while units and len(batch) < _BATCH_UNITS and size < _BATCH_BYTES and rows < most:
             alone = isinstance(units[0], Call)
             if (alone and batch) or (completed and not isinstance(units[0].completion, completed)):
                 break

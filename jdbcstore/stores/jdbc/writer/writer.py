@@ -1,7 +1,8 @@
 """The group-commit writer: one connection commits all units of work that are queued.
 
 Sequences are assigned in the order of the queue, and one transaction follows another, so messages commit in
-the order of their sequences and a reader's page never skips one. N waiting producers share one commit; a
+the order of their sequences and a reader's page never skips one. Where much is queued, a batch is sent before
+the one before it is answered, and has no effect without it. N waiting producers share one commit; a
 single producer waits for no other. Callers that wait commit for each other, one after the other; the writer's
 thread does work that no caller waits for, and calls.
 """
@@ -15,6 +16,7 @@ import threading
 import weakref
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable
+from math import inf
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, cast
 
@@ -30,8 +32,8 @@ from jdbcstore.errors import (
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.writer.audited import AuditedCommitter
 from jdbcstore.stores.jdbc.writer.commits import Commits, fail
-from jdbcstore.stores.jdbc.writer.committer import Committer
-from jdbcstore.stores.jdbc.writer.driver import Begun, LoopDriver, is_awaited
+from jdbcstore.stores.jdbc.writer.committer import Begun, Committer
+from jdbcstore.stores.jdbc.writer.driver import LoopDriver, is_awaited
 from jdbcstore.stores.jdbc.writer.queue import Follower, WriteQueue
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 from jdbcstore.stores.shared.audit import DuplicateAudit
@@ -45,6 +47,10 @@ _AT_EXIT = 10.0
 """Seconds that a process waits for the database at its end."""
 _FEW = 6
 """Callers that commit for each other; for more, the thread does it."""
+_MOST = 128
+"""Messages that are a batch, where another can be sent before it is answered."""
+_RUN = 100
+"""Batches for which the thread keeps the writer's lock, at most."""
 _LOOK = 1.0
 """Poll interval for a closed driver loop, in seconds."""
 
@@ -85,6 +91,8 @@ class Writer:
             max_count=session.config.max_pending_count, max_bytes=session.config.max_pending_bytes
         )
         self._queue = self.pending.units
+        self._most: float = _MOST if self.committer.sends_ahead else inf
+        """The messages that are enough for a batch; infinite where none is sent ahead."""
         self.writer_lock = threading.RLock()
         """Held while writing, by the writer's thread or by a caller that writes its own unit."""
         self._idle = (0, threading.main_thread().ident)
@@ -431,7 +439,7 @@ class Writer:
     def finish(self, begun: Begun) -> None:
         """Complete the driver's batch; the writer lock is held."""
         self.begun = None
-        self._commits.write(begun.units, begun.sent)
+        self._commits.write(begun.units, begun)
         self._commits.take()
 
     def _work(self, *, followers: bool = False) -> None:
@@ -439,7 +447,9 @@ class Writer:
             self.finish(self.begun)
             return
         with self._lock:
-            taken = self.pending.take_batch(Follower if followers else None)
+            taken = self.pending.take_batch(
+                Follower if followers else None, most=inf if followers else self._most
+            )
             if not followers:
                 self._crowd = 1
                 if self._driver is None:
@@ -450,8 +460,38 @@ class Writer:
         if isinstance(taken[0], Call):
             self._commits.call(taken[0])
         else:
-            self._commits.write(cast("list[WriteUnit]", taken))
+            units = cast("list[WriteUnit]", taken)
+            if followers or self.pending.rows < self._most:
+                self._commits.write(units)
+            else:
+                self._write_ahead(units)
         self._commits.take()
+
+    def _write_ahead(self, units: list[WriteUnit]) -> None:
+        """Commit batches; while there is enough for another, it is sent before the last one is answered."""
+        begun, left = self.committer.send_ahead(units), _RUN
+        while True:
+            taken = self._take_next() if left and begun.sent is not None else []
+            following = self.committer.send_ahead(taken, begun) if taken else None
+            error = self._commits.write(begun.units, begun)
+            if following is None:
+                return
+            # Behind a batch that was answered otherwise, nothing is under way any more.
+            left = left - 1 if begun.sent is not None and begun.sent.is_done else 0
+            try:
+                begun = self.committer.confirm(following, error)
+            except StoreError as doubt:
+                self._commits.refuse(following.units, doubt)
+                return
+
+    def _take_next(self) -> list[WriteUnit]:
+        """Take another batch while one is not answered; empty if there is not enough for one."""
+        with self._lock:
+            if self.pending.rows < self._most or isinstance(self._queue[0], Call):
+                return []
+            taken: list[Any] = self.pending.take_batch(most=self._most)
+            self._commits.begin(taken)
+        return taken
 
 
 class RefusingWriter:

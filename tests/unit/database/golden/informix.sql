@@ -300,6 +300,11 @@ SELECT activemq_msgs.id, NULL AS anon_1
 FROM activemq_msgs
 WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority = ? ORDER BY activemq_msgs.id {maxrows ?};
 
+-- find_written(id_, msgid_prod, msgid_seq, container)
+SELECT 1
+FROM activemq_msgs
+WHERE activemq_msgs.id = CAST(? AS BIGINT) AND activemq_msgs.msgid_prod = ? AND activemq_msgs.msgid_seq = CAST(? AS BIGINT) AND activemq_msgs.container = ?;
+
 -- hold_number(name_, number_)
 UPDATE jdbcstore_state SET number=jdbcstore_state.number WHERE jdbcstore_state.name = ? AND jdbcstore_state.number = ?;
 
