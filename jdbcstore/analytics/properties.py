@@ -431,4 +431,12 @@ def _sparse(values: dict[int, Any], count: int, kind: pa.DataType) -> pa.Array:
 
 def as_json(value: object) -> str:
     """Encode a map, list or stream as JSON, as ``jdbcstore browse --json`` prints it."""
-    return json.dumps(plain(value), allow_nan=False)
+    try:
+        return _encode(value)
+    except ValueError:  # NaN or an infinity
+        return _encode(plain(value))
+
+
+_encode = json.JSONEncoder(
+    allow_nan=False, default=lambda value: {**value} if isinstance(value, Mapping) else plain(value)
+).encode
