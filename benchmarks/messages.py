@@ -1,8 +1,8 @@
-"""A table of messages for readers: text of 1 KB with three properties, in a hundred destinations."""
+"""A table of mixed messages for readers, with three to seven properties, in a hundred destinations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import psycopg
@@ -11,13 +11,36 @@ from sqlalchemy import create_engine, text
 from jdbcstore import Destination, Message
 from jdbcstore.message import openwire
 from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.message import Body
 
 COLUMNS = ("id", "container", "msgid_prod", "msgid_seq", "expiration", "msg", "priority", "xid")
 Row = tuple[int, str, str, int, int, bytes, int, None]
-_TEXT = "0123456789abcdef" * 64
 _NOW = 1_795_222_373_329
 _REGIONS = ("eu-west", "eu-north", "us-east", "ap-south")
 _INSERT = f"INSERT INTO ACTIVEMQ_MSGS ({', '.join(COLUMNS)}) VALUES ({', '.join(f':{c}' for c in COLUMNS)})"
+
+
+_BODIES: tuple[Callable[[int], Body], ...] = (
+    *(lambda id_: f'{{"order": {id_}, "lines": [{"7, " * (id_ % 300)}7]}}',) * 6,
+    *(lambda id_: id_.to_bytes(8, "big") * (1 + id_ % 200),) * 2,
+    lambda id_: {"order": id_, "table": id_ % 40, "price": id_ / 4},
+    lambda id_: (id_, "pint", True) if id_ % 2 else None,
+)
+"""The bodies: of ten, six are text, two bytes, one a map, and one a stream or nothing."""
+
+
+def _message(id_: int) -> Message:
+    """Make a message; others have other fields."""
+    several = {f"p{place}": (place, f"v{id_}", id_ / 2)[place % 3] for place in range(id_ % 5)}
+    common = {"region": _REGIONS[id_ % 4], "table": id_ % 1000, "urgent": id_ % 10 == 0}
+    return Message(
+        _BODIES[id_ % 10](id_),
+        properties={**common, **several},
+        jms_type=("order", None, "event")[id_ % 3],
+        correlation_id=f"c{id_}" if id_ % 4 == 0 else None,
+        group_id=f"g{id_ % 9}" if id_ % 6 == 0 else None,
+        reply_to=Destination.queue("ANSWERS") if id_ % 7 == 0 else None,
+    )
 
 
 def rows(count: int) -> Iterator[Row]:
@@ -26,9 +49,8 @@ def rows(count: int) -> Iterator[Row]:
     producers = [ProducerId(f"ID:host-{number}-45303-1795222373329-3:1", 1, 1) for number in range(20)]
     for id_ in range(1, count + 1):
         queue, producer = queues[id_ * 7919 % 100], producers[id_ % 20]
-        properties = {"region": _REGIONS[id_ % 4], "table": id_ % 1000, "urgent": id_ % 10 == 0}
         blob, _ = openwire.encode_for_store(
-            Message(_TEXT, properties=properties),
+            _message(id_),
             destination=queue,
             message_id=MessageId(producer, id_),
             timestamp_ms=_NOW + id_,

@@ -16,12 +16,15 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
+import pyarrow as pa
 
-from benchmarks import cpu, readers
+from benchmarks import cpu, messages, readers
 from jdbcstore import analytics
+from jdbcstore.analytics.batch import MessageBatch
+from jdbcstore.analytics.columns import COLUMNS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from benchmarks.readers import Source
 
@@ -49,9 +52,16 @@ _SCANNED = {
     "properties of all, filtered: all columns of those": (
         "SELECT * FROM messages_decoded WHERE properties['table'].long = 7"
     ),
-    "all columns of all": "SELECT * FROM messages_decoded",
 }
 """Queries that read every message."""
+_ALL = "SELECT * FROM messages_decoded"
+_BESIDE = {
+    "all columns": _ALL,
+    "six columns": _ALL.replace("*", "id, destination, timestamp, jms_priority, body_text, properties"),
+}
+_JDBC = "Spark's own jdbc"
+_DECODED = 20_000
+"""Messages that the decoder alone decodes, in one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +131,31 @@ def main(rounds: int, count: int, only: tuple[str, ...]) -> None:
         if only and name not in only:
             continue
         with tempfile.TemporaryDirectory() as folder, opened(Path(folder), count) as source:
-            measures = _measured(spark, source, rounds)
+            jdbc = readers.plain_jdbc(spark, name, source.url, count)
+            measures = _measured(spark, source, jdbc, rounds)
         load = os.getloadavg()[0]
         click.echo(f"\n### {name}\n\n{count:,} messages, {rounds} rounds, load {load:.1f} at the end\n")
         click.echo("| | s | CPU s | messages/s | raw | s | CPU s | difference, s | ratio | ratio of CPU |")
         click.echo("|---|---|---|---|---|---|---|---|---|---|")
         for measure in measures:
             click.echo("\n".join(measure.rows(count)))
+    click.echo(f"\nThe decoder alone, all columns: {_decoding():.2f} µs of CPU a message")
     spark.stop()
 
 
-def _measured(spark: SparkSession, source: Source, rounds: int) -> list[Measure]:
+def _decoding() -> float:
+    """Return the CPU time of one core for all columns of a message, in microseconds: the best of five."""
+    blobs = pa.array([row[5] for row in messages.rows(_DECODED)], pa.binary())
+    costs = []
+    for _ in range(5):
+        used, batch = time.thread_time(), MessageBatch(blobs)
+        for column in COLUMNS:
+            batch.column(column.decode)
+        costs.append(time.thread_time() - used)
+    return min(costs) / _DECODED * 1e6
+
+
+def _measured(spark: SparkSession, source: Source, jdbc: DataFrame, rounds: int) -> list[Measure]:
     asked = [
         Measure(what, _collects(spark, ours), {"the same, directly": _asks(source, raw)})
         for what, (ours, raw) in _ASKED.items()
@@ -139,11 +163,21 @@ def _measured(spark: SparkSession, source: Source, rounds: int) -> list[Measure]
     best = dict([next(iter(source.scans.items()))])
     scanned = [Measure(what, _drains(spark, query), best) for what, query in _SCANNED.items()]
     scanned[0].peers = source.scans
+    plainly = {_JDBC: _drained(jdbc)}
+    scanned += [Measure(f"{what} of all", _drains(spark, query), plainly) for what, query in _BESIDE.items()]
+    analytics.register(spark)
+    options = {"url": source.url, "partitions": str(readers.READERS)}
+    loaded = spark.read.format("jdbcstore").options(**options).load()
+    scanned.append(Measure('all columns of all, format("jdbcstore")', _drained(loaded), plainly))
     with analytics.connect(spark, source.url) as mq:
         _run(asked, max(rounds, 5), cold=_COLD)
-        with mq.picture(partitions=readers.READERS):
-            _run(scanned, rounds, cold=1)
-    return asked + scanned
+        one_task = _drained(spark.sql(_ALL))
+        with mq.picture(partitions=readers.READERS, snapshot=False):
+            tasks = Measure(
+                f"all columns of all, {readers.READERS} tasks", _drains(spark, _ALL), {"1 task": one_task}
+            )
+            _run([*scanned, tasks], rounds, cold=1)
+    return [*asked, *scanned, tasks]
 
 
 def _run(measures: list[Measure], rounds: int, *, cold: int) -> None:
@@ -159,8 +193,12 @@ def _collects(spark: SparkSession, query: str) -> Callable[[], Any]:
 
 
 def _drains(spark: SparkSession, query: str) -> Callable[[], Any]:
+    return lambda: _drained(spark.sql(query))()
+
+
+def _drained(frame: DataFrame) -> Callable[[], Any]:
     """Make a function that has Spark produce each row, and discards it."""
-    return lambda: spark.sql(query).write.format("noop").mode("overwrite").save()
+    return lambda: frame.write.format("noop").mode("overwrite").save()
 
 
 def _asks(source: Source, query: str) -> Callable[[], Any]:
