@@ -274,17 +274,15 @@ class SentStatement(SentWrite):
         line.consume_input()
         while not line.is_busy():
             result = line.get_result()
-            if self._is_last(result):
+            if self._is_synced(result) if self._is_piped else result is None:
                 last = self._result
                 is_good = last is not None and last.status in _statuses()
                 return last.command_tuples or 0 if is_good else rows_of(line, last)
             self._result = result or self._result  # the last: the commit may fail after the statement
         return None
 
-    def _is_last(self, result: Any) -> bool:
-        """Return whether all was received before this."""
-        if not self._is_piped:
-            return result is None
+    def _is_synced(self, result: Any) -> bool:
+        """Return whether all was received before this, in a pipeline."""
         synced, connected = _synced()
         return self._line.status != connected if result is None else bool(result.status == synced)
 

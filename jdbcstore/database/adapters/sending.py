@@ -52,7 +52,8 @@ class SentWrite(ABC):
         """Whether no answer will come."""
         self.is_done = False
         """Whether it is answered, and committed: :meth:`finish` does not raise."""
-        self._watch()
+        if timeout is not None:
+            WATCH.begin(line, timeout, abort)
         try:
             self.socket = begin()
             """The descriptor on which the answer arrives."""
@@ -118,7 +119,7 @@ class SentWrite(ABC):
             waiting.poll()
 
     def _watch(self) -> None:
-        """Begin to watch the time until the answer."""
+        """Begin again to watch the time until the answer."""
         if self._timeout is not None:
             WATCH.begin(self.line, self._timeout, self._abort)
 
