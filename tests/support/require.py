@@ -9,6 +9,7 @@ import pytest
 
 PARTS = {
     "galera",
+    "haproxy",
     "activemq",
     "artemis",
     "axe",

@@ -311,7 +311,8 @@ class NatsConnection:
         self._loop.close()
 
     async def _end(self) -> None:
-        with contextlib.suppress(Exception):
+        # The client may answer with the cancellation of one of its own tasks.
+        with contextlib.suppress(Exception, asyncio.CancelledError):
             await asyncio.wait_for(self._client.close(), ANSWER)
         # The client takes some cancellations for a lost connection, and waits for it: cancel until all end.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:

@@ -308,7 +308,7 @@ def test_a_damaged_reference_is_one_message(quick: Quick, database: Database, cu
     add(store, 1, 2, 3)
     store.checkpoint()
     [_, (id_, stored), _] = rows(database).items()
-    wrong = stored[:-1] if cut else stored[:20] + b"?" + stored[21:]
+    wrong = stored[:-1] if cut else stored[:20] + bytes([stored[20] ^ 1]) + stored[21:]
     database.execute("UPDATE ACTIVEMQ_MSGS SET MSG = :wrong WHERE ID = :id", wrong=wrong, id=id_)
 
     page = store.queue("A").recover()
