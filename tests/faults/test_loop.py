@@ -272,7 +272,8 @@ def test_a_loop_that_has_ended(url: str) -> None:
         assert bodies(store) == ["0", "1", "2", "later"]
 
 
-def test_a_loop_that_has_ended_and_nobody_writes(url: str) -> None:
+@pytest.mark.parametrize("awaits", [False, True])
+def test_a_loop_that_has_ended_and_nobody_writes(url: str, awaits: bool) -> None:
     """Without ``use_loop(None)``: the futures complete, and what the loop had open is closed."""
 
     def round_trip(expected: list[str]) -> None:
@@ -281,7 +282,10 @@ def test_a_loop_that_has_ended_and_nobody_writes(url: str) -> None:
             async def begin() -> list[StoreFuture[MessageReference]]:
                 store.use_loop(asyncio.get_running_loop())
                 await become_driven(store)
-                return [store.queue("Q").add_message_async(Message(str(number))) for number in range(3)]
+                futures = [store.queue("Q").add_message_async(Message(str(number))) for number in range(3)]
+                if awaits:
+                    await asyncio.gather(*map(_done, futures))
+                return futures
 
             for future in asyncio.run(begin()):
                 future.result(WAIT)

@@ -359,6 +359,9 @@ class Writer:
                     self._work()
                 self._pass_on()
             self._statistics.stop()
+            driver = self._driver
+            if driver is not None and driver.loop.is_closed():
+                self._leave(driver)
             with self.writer_lock:
                 if self.begun is not None:  # the loop had taken it when the store was closed
                     self.finish(self.begun)
