@@ -25,6 +25,7 @@ from jdbcstore.analytics.duck import DuckViews, as_rows  # noqa: E402
 from jdbcstore.analytics.questions import named, purpose  # noqa: E402
 from jdbcstore.cli import main  # noqa: E402
 from jdbcstore.errors import IN_JOURNAL, QueryFailed, SchemaError, StoreUnavailable, installation  # noqa: E402
+from jdbcstore.testing.polling import wait_until  # noqa: E402
 from tests.support.analytics.corpus import corpus, pad  # noqa: E402
 from tests.support.analytics.questions import QUESTIONS, plain  # noqa: E402
 from tests.support.cli.command_line import Result  # noqa: E402
@@ -152,7 +153,7 @@ def test_queries_read_what_is_there(database: Database, views: DuckViews) -> Non
         ("queue://orders", 1),
     ]
     views.close()
-    assert database.connections() == 0
+    wait_until(lambda: database.connections() == 0)
 
 
 @pytest.mark.backends("postgresql")

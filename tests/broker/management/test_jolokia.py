@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,7 @@ from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.frames import Stomp
 from tests.support.broker.jolokia import ASKS, BROKER, GONE, ORDERS, Ask, exec_
 from tests.support.broker.openwire.client import Client as OpenWireClient
+from tests.support.pool import memory
 
 RECORDED = json.loads((ROOT / "tests" / "fixtures" / "jolokia.json").read_text())
 EXACT = {
@@ -133,6 +135,13 @@ def absent(ours: dict[str, Any], real: dict[str, Any]) -> set[str]:
 def page(api: ApiClient, name: str) -> ElementTree.Element:
     """A page of XML."""
     return ElementTree.fromstring(api.ask("GET", f"/admin/xml/{name}.jsp")[1])  # noqa: S314 - of our broker
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory: where a disk stalls, a broker answers that its database does."""
+    with tempfile.TemporaryDirectory(dir=memory() or tmp_path) as folder:
+        yield Path(folder)
 
 
 def configuration(folder: Path, **broker: Any) -> Configuration:
