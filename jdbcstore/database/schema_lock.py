@@ -1,7 +1,7 @@
 """Schema lock: the right to change tables, where the nodes of a cluster share no locks.
 
-Changes of one table at two nodes at once end transactions on Galera, and break a member of Group Replication,
-which detects no such conflict. So they are made one after the other, by whoever has written the lock's row.
+Changes of one table at two nodes at the same time end transactions in some clusters, and break a node in
+others. So only the process that owns the lock's row changes tables.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _SchemaLock:
             try:
                 self._change(renewal)
             except DBAPIError as error:
-                log.info("the lock of the tables was not renewed: %s", error.orig)
+                log.warning("the lock of the tables was not renewed: %s", error.orig)
 
     def release(self) -> None:
         """Release the lock; if that fails, others wait until it has not been renewed for long."""

@@ -51,8 +51,6 @@ class Connector:
         self.address = config.address
         """The listening address; a port 0 is replaced by the actual port at the first start."""
         self._server: asyncio.Server | None = None
-        self._accepts = False
-        """Whether connections are accepted: the system may have accepted others already."""
         self._connections: set[Member] = set()
         self._not_logged_in: dict[Member, None] = {}
         """Connections before their login, the oldest first."""
@@ -90,7 +88,6 @@ class Connector:
                 else _Handshake(self, context, self.config.connect_attempt_timeout or None)
             )
 
-        self._accepts = True
         self._server = await asyncio.get_running_loop().create_server(
             accepted, *self.address, backlog=_BACKLOG
         )
@@ -127,7 +124,7 @@ class Connector:
     def opened(self, connection: Member) -> None:
         if connection in self._connections:
             return  # already counted during its TLS handshake or protocol detection
-        if not self._accepts:  # its engine has stopped, and would never answer
+        if self._server is None:  # accepted just before the stop: its engine would never answer
             self._connections.add(connection)
             connection.abort()
             return
@@ -174,7 +171,6 @@ class Connector:
             self._all_closed.set()
 
     def _stop_listening(self) -> None:
-        self._accepts = False
         if self._server is not None:
             self._server.close()
             self._server = None

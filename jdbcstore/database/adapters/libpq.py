@@ -192,7 +192,7 @@ def _statuses() -> tuple[int, int]:
 
 @functools.cache
 def _synced() -> tuple[int, int]:
-    """Of the end of a statement in a pipeline, and of a connection that is not lost."""
+    """Return the status of the end of a statement in a pipeline, and that of a live connection."""
     from psycopg import pq
 
     return pq.ExecStatus.PIPELINE_SYNC, pq.ConnStatus.OK
@@ -200,7 +200,7 @@ def _synced() -> tuple[int, int]:
 
 @functools.cache
 def has_pipelines() -> bool:
-    """Return whether the library can have several statements under way."""
+    """Return whether the library can send a statement before the last one is answered."""
     from psycopg import Pipeline
 
     return Pipeline.is_supported()
@@ -287,7 +287,7 @@ class SentStatement(SentWrite):
         return self._line.status != connected if result is None else bool(result.status == synced)
 
     def _end(self) -> None:
-        """Await nothing more; unless all is well, the next one is answered, too: the line is needed."""
+        """Await nothing more; after a failure, await the next one first, because the line is needed."""
         super()._end()
         if not self._is_piped:
             return
@@ -300,7 +300,7 @@ class SentStatement(SentWrite):
             following._end()
         from psycopg import Error
 
-        with contextlib.suppress(Error):  # it is lost
+        with contextlib.suppress(Error):  # the connection is lost
             self._line.exit_pipeline_mode()
 
 

@@ -107,7 +107,7 @@ class PrecedingFailed(StoreUnavailable):
     """The batch before this one was not written, so this one was not, either."""
 
     def __init__(self) -> None:
-        super().__init__("what was to be written before this could not be written; try again")
+        super().__init__("the write before this one failed, so this one had no effect; try again")
 
 
 class SequenceAllocator:

@@ -76,7 +76,6 @@ class PgBouncer:
             password=server.password,
             dbname=database,
             autocommit=True,
-            cursor_factory=psycopg.ClientCursor,  # the pooler's own console takes plain statements only
         )
 
     def forget_sessions(self) -> None:

@@ -115,7 +115,7 @@ class WriteQueue:
         """Remove and return the next batch, or one call; empty if everything was cancelled.
 
         :param completed: only units with such a completion
-        :param most: the messages that are enough
+        :param most: the messages of a full batch
         """
         units, size, rows = self.units, 0, 0
         batch: list[WriteUnit | Call] = []

@@ -48,9 +48,9 @@ _AT_EXIT = 10.0
 _FEW = 6
 """Callers that commit for each other; for more, the thread does it."""
 _MOST = 128
-"""Messages that are a batch, where another can be sent before it is answered."""
+"""Messages of a full batch, where the next one can be sent before its answer."""
 _RUN = 100
-"""Batches for which the thread keeps the writer's lock, at most."""
+"""The most batches for which the thread keeps the writer's lock."""
 _LOOK = 1.0
 """Poll interval for a closed driver loop, in seconds."""
 
@@ -92,7 +92,7 @@ class Writer:
         )
         self._queue = self.pending.units
         self._most: float = _MOST if self.committer.sends_ahead else inf
-        """The messages that are enough for a batch; infinite where none is sent ahead."""
+        """The messages of a full batch; infinite where none is sent ahead."""
         self.writer_lock = threading.RLock()
         """Held while writing, by the writer's thread or by a caller that writes its own unit."""
         self._idle = (0, threading.main_thread().ident)
