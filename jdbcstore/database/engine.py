@@ -58,6 +58,8 @@ _TRANSLATIONS: dict[Failure, tuple[type[StoreError], str]] = {
 
 GENERATION = "generation"
 """The key of a pooled connection's generation in what SQLAlchemy keeps with it."""
+_POOL = "pool"
+"""The key of the pool that a connection was made for."""
 
 
 class Database:
@@ -125,8 +127,7 @@ class Database:
             if limited:
                 options["connect_args"] = {**options.get("connect_args", {}), **self._network_arguments()}
             hosts = self.adapter.hosts(self._target)
-            target = self._target.difference_update_query(["host"]) if hosts else self._target
-            engine = _engine(target, **pool, **options)
+            engine = _engine(self.adapter.address(self._target), **pool, **options)
 
         def connect(dialect: Any, record: Any, arguments: Sequence[Any], options: dict[str, Any]) -> Any:
             # Before it is connected: whatever the address leads to then is of this generation at most.
@@ -135,7 +136,8 @@ class Database:
             def reach(**host: Any) -> Any:
                 connection = dialect.connect(*arguments, **{**options, **host})
                 if limited and self.config.network_timeout:
-                    self.adapter.limit_answers(connection, self.config.network_timeout)
+                    with _closing_on_error(connection):
+                        self.adapter.limit_answers(connection, self.config.network_timeout)
                 return connection
 
             return self._connect(hosts, reach)
@@ -146,16 +148,12 @@ class Database:
 
         def prepare(connection: Any, record: Any) -> None:
             record.info.setdefault(GENERATION, self.generation)
-            try:
+            with _closing_on_error(connection):
                 self.adapter.on_connect(connection)
                 if limited and self.config.query_timeout:
                     self.adapter.limit_query(connection, self.config.query_timeout)
-            except BaseException:
-                # The pool forgets it, and leaves its end to garbage collection.
-                with contextlib.suppress(Exception):
-                    connection.close()
-                raise
 
+        _close_abandoned(engine)
         event.listen(engine, "do_connect", connect)
         event.listen(engine, "connect", prepare)
         event.listen(engine, "checkout", refuse_old)
@@ -177,15 +175,11 @@ class Database:
         :raises ConfigurationError: its engine is not supported
         """
         known = self.adapter.server
-        try:
+        with _closing_on_error(connection):
             if known is None:
                 self.adapter = self.adapter.of_server(connection)
             else:
                 self.adapter.server = self.adapter.ask(connection)
-        except BaseException:
-            with contextlib.suppress(Exception):
-                connection.close()
-            raise
         server = self.adapter.server
         if server is None or server == known:
             return
@@ -202,7 +196,8 @@ class Database:
         for host, port in hosts:
             try:
                 connection = reach(host=host, port=port)
-                accepts_writes = self._accepts_writes(connection)
+                with _closing_on_error(connection):
+                    accepts_writes = self.adapter.accepts_writes(connection)
             except self.driver_errors as error:
                 failure = error
                 continue
@@ -214,14 +209,6 @@ class Database:
         if standby is None and failure is not None:
             raise failure
         return standby
-
-    def _accepts_writes(self, connection: Any) -> bool:
-        """Return whether the server of a new connection takes writes."""
-        try:
-            return self.adapter.accepts_writes(connection)
-        except BaseException:
-            connection.close()
-            raise
 
     def end_generation(self) -> None:
         """Let no pooled connection be used again: the address may lead to another server by now.
@@ -297,6 +284,31 @@ class Database:
             )
         kind, text = _TRANSLATIONS.get(failure, (unknown, "{place} refused a statement: {reason}"))
         return kind(text.format(place=self.place, reason="; ".join(filter(None, (reason, advice)))))
+
+
+@contextlib.contextmanager
+def _closing_on_error(connection: Any) -> Iterator[None]:
+    """Close a new connection that cannot be prepared: its pool leaves that to garbage collection."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):
+            connection.close()
+        raise
+
+
+def _close_abandoned(engine: Engine) -> None:
+    """Close each connection that is returned to a pool after Engine.dispose(): nothing else would."""
+
+    def note(_dialect: object, record: Any, *_: object) -> None:
+        record.info[_POOL] = engine.pool
+
+    def close(_connection: object, record: Any) -> None:
+        if record.info.get(_POOL, engine.pool) is not engine.pool:
+            record.close()
+
+    event.listen(engine, "do_connect", note)
+    event.listen(engine, "checkin", close)
 
 
 @contextlib.contextmanager

@@ -383,6 +383,10 @@ class Adapter:
         """
         return []
 
+    def address(self, url: URL) -> URL:
+        """Return the URL that the driver gets, without the servers to try in turn."""
+        return url.difference_update_query(["host"]) if self.hosts(url) else url
+
     def accepts_writes(self, connection: Any) -> bool:  # noqa: ARG002
         """Return whether the server of a connection accepts writes; a standby does not."""
         return True

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from sqlalchemy import URL, Insert, Integer, Table
 from sqlalchemy.dialects.sqlite import insert
@@ -125,15 +126,22 @@ class SqliteAdapter(Adapter):
             raise ConfigurationError(
                 f"the folder {folder} of the SQLite file does not exist; mount its disk, or make it first"
             )
-        if "uri" not in url.query:
-            if not file.exists():
-                _refuse_lost(file)
+        if "uri" not in url.query and not file.exists():
+            _refuse_lost(file)
             # SQLite would let every user read it, and its log, which gets the mode of the file. Where this
             # fails, connecting says why.
             with contextlib.suppress(OSError):
                 OS_FILES.close(OS_FILES.create(file))
         timeout = float(str(url.query.get("timeout", _TIMEOUT)))
         return {"connect_args": {"isolation_level": None, "timeout": timeout, "check_same_thread": False}}
+
+    def address(self, url: URL) -> URL:
+        file = _file(url)
+        if file is None or "uri" in url.query:
+            return url
+        # Connecting once more must not create a second, empty database where the disk is gone.
+        named = url.set(database=f"file:{quote(str(file.absolute()))}")
+        return named.update_query_dict({"mode": "rw", "uri": "true"})
 
     def on_connect(self, connection: Any) -> None:
         cursor = connection.cursor()
@@ -170,6 +178,10 @@ class SqliteAdapter(Adapter):
         # The limit is on the whole row; the other columns take less than this margin.
         limit: int = cursor.connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
         return limit - 8192
+
+    def advice(self, error: BaseException) -> str:
+        lost = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN
+        return "is the disk mounted?" if lost else super().advice(error)
 
     def classify(self, error: BaseException) -> Failure:
         code = getattr(error, "sqlite_errorcode", None)
