@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ url = "{url}"
 
 [locker]
 type = "lease-database-locker"
-lock_acquire_sleep_interval = 1.0
+lock_acquire_sleep_interval = 5.0
 lock_keep_alive_period = 0.5
 
 [[broker.connectors]]
@@ -50,6 +50,13 @@ class Brokers:
             if line.startswith(b"ready stomp=127.0.0.1:"):
                 return int(line.split()[1].rpartition(b":")[2])
         raise AssertionError("the broker has ended")
+
+    def removes(self, pieces: Callable[[], int]) -> None:
+        """Wait until no piece is left."""
+        process = self._process
+        assert process is not None
+        wait_until(lambda: pieces() == 0 or process.poll() is not None, what="that the pieces are removed")
+        assert process.poll() is None, "the broker has ended"
 
     def kill(self) -> None:
         if self._process is not None:
@@ -90,4 +97,4 @@ def test_each_is_whole_or_not_there(brokers: Brokers, database: Database) -> Non
         wait_until(lambda: pieces(database) == 12)
         for frame in frames:
             consumer.request("ACK", {"id": frame.headers["ack"]})
-        wait_until(lambda: pieces(database) == 0)
+        brokers.removes(lambda: pieces(database))
