@@ -54,7 +54,12 @@ MYSQL = (
         " would not notice each other",
     ),
     EngineFacts(name="Vitess", signs={"version": "Vitess"}),
-    EngineFacts(name="OceanBase", signs={"version": "OceanBase"}),
+    EngineFacts(
+        name="OceanBase",
+        signs={"version": "OceanBase"},
+        refusal="SQLAlchemy cannot read the indexes of its tables, and it evaluates both branches of IF, so"
+        " a guarded statement fails although its guard holds",
+    ),
     EngineFacts(name="Dolt", signs={"version_comment": "Dolt"}, refusal=_OPTIMISTIC),
     EngineFacts(name="Aurora MySQL", signs={"aurora_version": "."}),
     EngineFacts(

@@ -70,6 +70,7 @@ MYSQL_SAYS = [
     ({"version": "8.0.11-TiDB-v8.5.0"}, "TiDB"),
     ({"version": "8.0.30-Vitess"}, "Vitess"),
     ({"version": "5.7.25-OceanBase-v4.3.5.0"}, "OceanBase"),
+    ({"version": "5.7.25-OceanBase seekdb-v1.4.0.0"}, "OceanBase"),
     ({"version": "8.0.33", "version_comment": "Dolt"}, "Dolt"),
     ({"version": "8.0.32", "aurora_version": "3.06.0"}, "Aurora MySQL"),
     ({"version": "8.0.36-azure"}, "Azure Database for MySQL"),
