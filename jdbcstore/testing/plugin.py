@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.abc import Store
+from jdbcstore.abc import MessageStore, Store, TopicMessageStore
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.provider import Capabilities, OpenStore, Provider
 from jdbcstore.testing.tables import RawTables
@@ -96,3 +96,15 @@ def open_store(provider: Provider, request: pytest.FixtureRequest) -> Iterator[O
 def store(open_store: OpenStore) -> Store:
     """Return an open store with default options."""
     return open_store()
+
+
+@pytest.fixture
+def queue(store: Store) -> MessageStore:
+    """Return the queue of most cases."""
+    return store.queue("ORDERS")
+
+
+@pytest.fixture
+def topic(store: Store) -> TopicMessageStore:
+    """Return the topic of most cases."""
+    return store.topic("PRICES")

@@ -22,11 +22,6 @@ def ahead(database: RawTables) -> list[int]:
     return [sequence for (sequence,) in database.rows("SELECT ID FROM JDBCSTORE_ACKS ORDER BY ID")]
 
 
-@pytest.fixture
-def topic(store: Store) -> TopicMessageStore:
-    return store.topic("PRICES")
-
-
 @pytest.mark.parametrize("order", ["ascending", "descending", "random", "evens first", "one by one"])
 def test_any_order(topic: TopicMessageStore, order: str) -> None:
     subscription, witness = topic.subscribe("client", "ticker"), topic.subscribe("client", "witness")
@@ -206,9 +201,7 @@ def test_a_removal_in_a_transaction_closes_the_gap(
 
 
 @TOPICS_ELSEWHERE
-def test_expired_messages_close_gaps(open_store: OpenStore, database: RawTables) -> None:
-    store = open_store()
-    topic = store.topic("PRICES")
+def test_expired_messages_close_gaps(topic: TopicMessageStore, database: RawTables) -> None:
     subscription = topic.subscribe("client", "ticker")
     [first] = fill(topic, "expired", expiration_ms=1)
     second, third = fill(topic, "b", "c")

@@ -22,9 +22,7 @@ def send(destination: MessageStore, number: int, body: str = "a") -> int:
 
 
 @pytest.mark.ours
-def test_off_by_default(store: Store) -> None:
-    queue = store.queue("ORDERS")
-
+def test_off_by_default(queue: MessageStore) -> None:
     assert [send(queue, 1), send(queue, 1)] == [1, 2]
     assert queue.message_count() == 2
 

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from jdbcstore import Destination, Message, MessageId, MessageReference, Store
+from jdbcstore import (
+    Destination,
+    Message,
+    MessageId,
+    MessageReference,
+    MessageStore,
+    Store,
+    TopicMessageStore,
+)
 from jdbcstore.errors import InvalidMessage, StoreClosed
 from jdbcstore.testing.messages import content, fill, message_id, sequences
 from jdbcstore.testing.provider import OpenStore
@@ -24,8 +32,7 @@ def batch(*bodies: object) -> list[Message]:
     return [Message(str(body)) for body in bodies]
 
 
-def test_a_batch_is_stored_in_its_order(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_a_batch_is_stored_in_its_order(queue: MessageStore) -> None:
     before = queue.add_message_async(Message("before"))
     added = queue.add_messages_async(batch(*range(COUNT)))
     behind = queue.add_message_async(Message("behind"))
@@ -40,16 +47,14 @@ def test_a_batch_is_stored_in_its_order(store: Store) -> None:
     assert [message.message_id for message in stored] == [reference.message_id for reference in references]
 
 
-def test_an_empty_batch(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_an_empty_batch(store: Store, queue: MessageStore) -> None:
     assert queue.add_messages_async([]).result(180) == []
     assert queue.add_each_async([]).result(180) == []
     queue.acknowledge_async().result(180)
     assert store.last_sequence() == 0
 
 
-def test_a_batch_of_a_topic_reaches_its_subscriptions(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_a_batch_of_a_topic_reaches_its_subscriptions(topic: TopicMessageStore) -> None:
     ticker = topic.subscribe("client", "ticker")
     first = topic.add_messages_async(message for message in batch("a", "b")).result(180)
     [second] = topic.add_each_async(batch("c")).result(180)
@@ -62,8 +67,7 @@ def test_a_batch_of_a_topic_reaches_its_subscriptions(store: Store) -> None:
 
 @pytest.mark.ours
 @pytest.mark.variants("journaled")
-def test_a_batch_with_a_message_that_cannot_be_stored_is_refused_at_once(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_a_batch_with_a_message_that_cannot_be_stored_is_refused_at_once(queue: MessageStore) -> None:
     unfit = Message("x", message_id=MessageId.parse("x" * 300 + ":1:1:1"))
     with pytest.raises(InvalidMessage):
         queue.add_messages_async([*batch("good"), unfit, *batch("good")])
@@ -104,9 +108,7 @@ def test_duplicates_in_a_batch(open_store: OpenStore) -> None:
 
 @NO_WAITING
 @pytest.mark.ours
-def test_a_cancelled_batch_leaves_nothing(open_store: OpenStore, database: RawTables) -> None:
-    store = open_store()
-    queue = store.queue("ORDERS")
+def test_a_cancelled_batch_leaves_nothing(queue: MessageStore, database: RawTables) -> None:
     old = fill(queue, "old", "gone")
     with database.blocked():
         for number in range(COUNT):
@@ -157,8 +159,7 @@ def test_a_close_that_abandons_a_batch_notifies_its_caller(
 
 
 @pytest.mark.ours
-def test_no_batch_is_accepted_after_a_close(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_no_batch_is_accepted_after_a_close(store: Store, queue: MessageStore) -> None:
     store.close()
     with pytest.raises(StoreClosed):
         queue.add_messages_async(batch("a"))
@@ -185,9 +186,7 @@ def test_batches_larger_than_the_queue_are_written_whole(open_store: OpenStore) 
 
 
 @pytest.mark.ours
-def test_tasks_await_batches(store: Store) -> None:
-    queue = store.queue("ORDERS")
-
+def test_tasks_await_batches(queue: MessageStore) -> None:
     async def work() -> None:
         every = await asyncio.gather(*(queue.add_messages_async(batch(*range(10))) for _ in range(20)))
         await asyncio.gather(*(queue.acknowledge_async(*references[1:]) for references in every))

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from jdbcstore import Message, Store
+from jdbcstore import Message, MessageStore, Store
 from jdbcstore.errors import StoreClosed
 from jdbcstore.testing.messages import message_id
 from jdbcstore.testing.provider import OpenStore
@@ -17,8 +17,7 @@ COUNT = 600
 """More than twice what the writer takes at once, which is 256 of those that are not cancelled by then."""
 
 
-def test_what_is_written_cannot_be_cancelled(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_what_is_written_cannot_be_cancelled(queue: MessageStore) -> None:
     added = queue.add_message_async(Message("x"))
     reference = added.result(180)
     assert not added.cancel()
@@ -30,9 +29,7 @@ def test_what_is_written_cannot_be_cancelled(store: Store) -> None:
 
 @NO_WAITING
 @pytest.mark.ours
-def test_what_is_cancelled_is_not_written(open_store: OpenStore, database: RawTables) -> None:
-    store = open_store()
-    queue = store.queue("ORDERS")
+def test_what_is_cancelled_is_not_written(queue: MessageStore, database: RawTables) -> None:
     with database.blocked():
         futures = [queue.add_message_async(Message(str(number))) for number in range(COUNT)]
         cancelled = {number for number in range(0, COUNT, 2) if futures[number].cancel()}
@@ -51,9 +48,9 @@ def test_what_is_cancelled_is_not_written(open_store: OpenStore, database: RawTa
 
 
 @pytest.mark.ours
-def test_a_cancelled_transaction_leaves_nothing(open_store: OpenStore, database: RawTables) -> None:
-    store = open_store()
-    queue = store.queue("ORDERS")
+def test_a_cancelled_transaction_leaves_nothing(
+    store: Store, queue: MessageStore, database: RawTables
+) -> None:
     reference = queue.add_message(Message("old"))
     with database.blocked():
         for number in range(COUNT):
@@ -87,9 +84,9 @@ def test_a_cancelled_message_is_no_duplicate_when_it_comes_again(
 
 @NO_WAITING
 @pytest.mark.ours
-def test_a_close_that_gives_up_leaves_the_cancelled_alone(open_store: OpenStore, database: RawTables) -> None:
-    store = open_store()
-    queue = store.queue("ORDERS")
+def test_a_close_that_gives_up_leaves_the_cancelled_alone(
+    store: Store, queue: MessageStore, database: RawTables
+) -> None:
     with database.blocked():
         futures = [queue.add_message_async(Message("x")) for _ in range(COUNT)]
         assert futures[-1].cancel()

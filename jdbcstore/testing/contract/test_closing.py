@@ -85,9 +85,7 @@ def test_a_block_closes_at_its_end(open_store: OpenStore) -> None:
         store.queue("ORDERS").message_count()
 
 
-def test_what_was_accepted_is_written(open_store: OpenStore, database: RawTables) -> None:
-    store = open_store()
-    queue = store.queue("ORDERS")
+def test_what_was_accepted_is_written(store: Store, queue: MessageStore, database: RawTables) -> None:
     futures = [queue.add_message_async(Message(str(number))) for number in range(1_000)]
     transaction = store.transaction()
     transaction.queue("ORDERS").add_message(Message("last"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 from sqlalchemy import text
 
-from jdbcstore import Cursor, Message, MessageReference, MessageStore, Store, pages
+from jdbcstore import Cursor, Message, MessageReference, MessageStore, Store, TopicMessageStore, pages
 from jdbcstore.abc import Recoverable
 from jdbcstore.errors import MessageNotFound
 from jdbcstore.testing.messages import content, fill, sequences
@@ -142,9 +142,7 @@ def add_while_reading(store: Store, tasks: list[Callable[[], None]]) -> list[int
 
 
 @pytest.mark.slow
-def test_no_reader_misses_a_message(open_store: OpenStore) -> None:
-    store = open_store()
-    queue = store.queue("ORDERS")
+def test_no_reader_misses_a_message(store: Store, queue: MessageStore) -> None:
     readers = Readers()
 
     tasks = [readers.through(f"limit {limit}", queue, limit) for limit in (1, 7, 100)]
@@ -224,9 +222,7 @@ def test_a_subscription_misses_none(open_store: OpenStore) -> None:
     assert store.cleanup() == 1_200
 
 
-def test_each_message_goes_to_one_of_many_consumers(open_store: OpenStore) -> None:
-    store = open_store()
-    queue = store.queue("ORDERS")
+def test_each_message_goes_to_one_of_many_consumers(queue: MessageStore) -> None:
     todo: list[MessageReference] = []
     more = threading.Condition()
     finished = threading.Event()
@@ -325,8 +321,7 @@ def test_transactions_are_never_seen_in_part(
 
 
 @pytest.mark.parametrize("remove", [MessageStore.remove_all_messages, MessageStore.remove_expired])
-def test_removing_while_others_add(store: Store, remove: Callable[[MessageStore], int]) -> None:
-    queue = store.queue("ORDERS")
+def test_removing_while_others_add(queue: MessageStore, remove: Callable[[MessageStore], int]) -> None:
     adding = threading.Event()
     adding.set()
 
@@ -351,8 +346,7 @@ def test_removing_while_others_add(store: Store, remove: Callable[[MessageStore]
     assert len(content(queue)) == queue.message_count()
 
 
-def test_purging_leaves_what_is_added_meanwhile(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_purging_leaves_what_is_added_meanwhile(queue: MessageStore) -> None:
     fill(queue, *["old"] * 3_000)
 
     def add(_: int) -> None:
@@ -365,9 +359,7 @@ def test_purging_leaves_what_is_added_meanwhile(store: Store) -> None:
     assert set(content(queue)) == {"new"}
 
 
-def test_subscribing_from_many_threads(store: Store) -> None:
-    topic = store.topic("PRICES")
-
+def test_subscribing_from_many_threads(topic: TopicMessageStore) -> None:
     run_together(*[lambda number=number: topic.subscribe("client", f"s{number % 2}") for number in range(8)])
 
     assert sorted(info.subscription_name for info in topic.subscriptions()) == ["s0", "s1"]

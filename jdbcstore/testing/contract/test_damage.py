@@ -25,32 +25,31 @@ def corrupt(source: Recoverable, limit: int) -> list[int | None]:
 
 
 @pytest.fixture
-def queue(store: Store) -> MessageStore:
-    queue = store.queue("ORDERS")
+def filled(queue: MessageStore) -> MessageStore:
     fill(queue, *"abcdef")
     return queue
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 6, 500])
-def test_the_others_are_delivered(queue: MessageStore, database: RawTables, limit: int) -> None:
+def test_the_others_are_delivered(filled: MessageStore, database: RawTables, limit: int) -> None:
     damage(database, 1, 3, 4)
     damage(database, 6, blob=None)
 
-    assert content(queue, limit) == ["b", "e"]
-    assert corrupt(queue, limit) == [1, 3, 4, 6]
-    assert queue.message_count() == 6
+    assert content(filled, limit) == ["b", "e"]
+    assert corrupt(filled, limit) == [1, 3, 4, 6]
+    assert filled.message_count() == 6
 
 
 @pytest.mark.ours
-def test_the_error_says_where_and_keeps_the_bytes(queue: MessageStore, database: RawTables) -> None:
+def test_the_error_says_where_and_keeps_the_bytes(filled: MessageStore, database: RawTables) -> None:
     damage(database, 3)
 
-    [error] = queue.recover().corrupt
+    [error] = filled.recover().corrupt
 
     assert (error.sequence, error.container, error.blob) == (3, "queue://ORDERS", GARBAGE)
     assert "ID 3 of queue://ORDERS" in str(error)
     with pytest.raises(CorruptMessage) as raised:
-        queue.get_message(3)
+        filled.get_message(3)
     assert raised.value.blob == GARBAGE
 
 
@@ -67,75 +66,75 @@ def test_the_error_says_where_and_keeps_the_bytes(queue: MessageStore, database:
         b"rO0ABXNy" * 100,
     ],
 )
-def test_any_garbage(queue: MessageStore, database: RawTables, blob: bytes) -> None:
+def test_any_garbage(filled: MessageStore, database: RawTables, blob: bytes) -> None:
     damage(database, 2, blob=blob)
 
-    assert content(queue) == ["a", "c", "d", "e", "f"]
-    assert corrupt(queue, 500) == [2]
+    assert content(filled) == ["a", "c", "d", "e", "f"]
+    assert corrupt(filled, 500) == [2]
 
 
 @pytest.mark.ours
 @pytest.mark.parametrize("cut", [1, 5, 40, 100])
-def test_a_blob_that_was_cut(queue: MessageStore, database: RawTables, cut: int) -> None:
+def test_a_blob_that_was_cut(filled: MessageStore, database: RawTables, cut: int) -> None:
     [(blob,)] = database.rows("SELECT MSG FROM ACTIVEMQ_MSGS WHERE ID = 2")
     damage(database, 2, blob=bytes(blob)[:-cut])
 
-    assert corrupt(queue, 500) == [2]
+    assert corrupt(filled, 500) == [2]
 
 
 @REFERENCES
 @pytest.mark.ours
-def test_a_body_that_is_damaged_is_found_when_it_is_read(queue: MessageStore, database: RawTables) -> None:
+def test_a_body_that_is_damaged_is_found_when_it_is_read(filled: MessageStore, database: RawTables) -> None:
     """Bodies are decoded when someone looks at them."""
-    queue.add_message(Message("\N{SNOWMAN}" * 20))
+    filled.add_message(Message("\N{SNOWMAN}" * 20))
     [(blob,)] = database.rows("SELECT MSG FROM ACTIVEMQ_MSGS WHERE ID = 7")
     damage(database, 7, blob=bytes(blob).replace("\N{SNOWMAN}".encode(), b"\xff\xff\xff"))
 
-    message = queue.recover()[6]
+    message = filled.recover()[6]
 
     with pytest.raises(CorruptMessage, match="ID 7 of queue://ORDERS"):
         _ = message.body
 
 
-def test_acknowledging_the_id_removes_the_row(queue: MessageStore, database: RawTables) -> None:
+def test_acknowledging_the_id_removes_the_row(filled: MessageStore, database: RawTables) -> None:
     damage(database, 3, 4)
 
-    queue.acknowledge(*[error.sequence for error in queue.recover().corrupt if error.sequence is not None])
+    filled.acknowledge(*[error.sequence for error in filled.recover().corrupt if error.sequence is not None])
 
-    assert content(queue) == ["a", "b", "e", "f"]
-    assert corrupt(queue, 500) == []
+    assert content(filled) == ["a", "b", "e", "f"]
+    assert corrupt(filled, 500) == []
 
 
 @pytest.mark.variants("sqlite-journaled")
-def test_a_damaged_row_can_be_stored_anew(queue: MessageStore, database: RawTables) -> None:
-    good = queue.get_message(3)
+def test_a_damaged_row_can_be_stored_anew(filled: MessageStore, database: RawTables) -> None:
+    good = filled.get_message(3)
     damage(database, 3)
 
-    queue.update_message(good)
+    filled.update_message(good)
 
-    assert content(queue) == list("abcdef")
+    assert content(filled) == list("abcdef")
 
 
-def test_statistics_count_damaged_rows(queue: MessageStore, database: RawTables) -> None:
+def test_statistics_count_damaged_rows(filled: MessageStore, database: RawTables) -> None:
     damage(database, 1)
     damage(database, 2, blob=None)
 
-    statistics = queue.statistics()
+    statistics = filled.statistics()
 
     assert statistics.message_count == 6
     assert statistics.message_bytes > 4 * len(GARBAGE)
-    assert queue.remove_all_messages() == 6
+    assert filled.remove_all_messages() == 6
 
 
-def test_expired_and_damaged(queue: MessageStore, database: RawTables) -> None:
-    fill(queue, "g", "h", expiration_ms=1)
+def test_expired_and_damaged(filled: MessageStore, database: RawTables) -> None:
+    fill(filled, "g", "h", expiration_ms=1)
     damage(database, 8)
 
-    page = queue.recover_expired()
+    page = filled.recover_expired()
 
     assert bodies(page) == ["g"]
     assert [error.sequence for error in page.corrupt] == [8]
-    assert queue.remove_expired() == 2
+    assert filled.remove_expired() == 2
 
 
 @TOPICS_ELSEWHERE
@@ -158,41 +157,41 @@ def test_in_a_subscription(store: Store, database: RawTables, prioritized: bool,
     assert store.cleanup() == 3
 
 
-def test_rows_with_null_columns(queue: MessageStore, store: Store, database: RawTables) -> None:
+def test_rows_with_null_columns(filled: MessageStore, store: Store, database: RawTables) -> None:
     """Every column but the key may be NULL."""
     database.execute("UPDATE ACTIVEMQ_MSGS SET PRIORITY = NULL, EXPIRATION = NULL WHERE ID < 3")
     database.execute("UPDATE ACTIVEMQ_MSGS SET MSGID_PROD = NULL, MSGID_SEQ = NULL WHERE ID = 2")
 
-    assert content(queue) == list("abcdef")
-    assert bodies(queue.recover_expired()) == []
-    assert queue.remove_expired() == 0
-    assert not queue.prioritized
-    queue.acknowledge(queue.recover()[1])
-    queue.acknowledge(*queue.recover(limit=1))
-    assert content(queue) == list("cdef")
+    assert content(filled) == list("abcdef")
+    assert bodies(filled.recover_expired()) == []
+    assert filled.remove_expired() == 0
+    assert not filled.prioritized
+    filled.acknowledge(filled.recover()[1])
+    filled.acknowledge(*filled.recover(limit=1))
+    assert content(filled) == list("cdef")
     assert store.last_sequence() == 6
 
 
 @NO_WAITING
 def test_missing_tables_are_told_of_and_survived(
-    queue: MessageStore, store: Store, database: RawTables
+    filled: MessageStore, store: Store, database: RawTables
 ) -> None:
     database.rename("ACTIVEMQ_MSGS", "HIDDEN")
     try:
         for use in (
-            queue.recover,
-            queue.message_count,
+            filled.recover,
+            filled.message_count,
             store.destinations,
-            lambda: queue.add_message(Message("x")),
-            lambda: queue.acknowledge(1),
-            queue.remove_all_messages,
-            lambda: queue.add_message_async(Message("x")).result(180),
+            lambda: filled.add_message(Message("x")),
+            lambda: filled.acknowledge(1),
+            filled.remove_all_messages,
+            lambda: filled.add_message_async(Message("x")).result(180),
         ):
             with pytest.raises(StoreError):
                 use()
     finally:
         database.rename("HIDDEN", "ACTIVEMQ_MSGS")
 
-    assert content(queue) == list("abcdef")
-    fill(queue, "g")
-    assert content(queue) == list("abcdefg")
+    assert content(filled) == list("abcdef")
+    fill(filled, "g")
+    assert content(filled) == list("abcdefg")

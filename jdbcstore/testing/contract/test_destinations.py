@@ -9,8 +9,10 @@ from jdbcstore import (
     DestinationKind,
     Message,
     MessageId,
+    MessageStore,
     ProducerId,
     Store,
+    TopicMessageStore,
 )
 from jdbcstore.errors import InvalidDestination, SubscriptionNotFound
 from jdbcstore.testing.messages import content, fill
@@ -89,8 +91,9 @@ def test_subscriptions_of_names_that_differ_a_little(store: Store) -> None:
     assert content(second) == ["c"]
 
 
-def test_producers_whose_ids_differ_by_case(store: Store) -> None:
-    queue, topic = store.queue("ORDERS"), store.topic("PRICES")
+def test_producers_whose_ids_differ_by_case(
+    store: Store, queue: MessageStore, topic: TopicMessageStore
+) -> None:
     reader = topic.subscribe("client", "reader")
     names = [MessageId(ProducerId(connection, 1, 1), 1) for connection in ("ID:Host-1", "ID:host-1")]
     for destination in (queue, topic):
@@ -151,8 +154,7 @@ def test_deleting_a_topic_leaves_no_row(store: Store, database: RawTables) -> No
         assert database.rows(f"SELECT COUNT(*) FROM {table}") == [(0,)]
 
 
-def test_a_subscription_that_comes_again_knows_nothing_of_the_last(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_a_subscription_that_comes_again_knows_nothing_of_the_last(topic: TopicMessageStore) -> None:
     reader = topic.subscribe("client", "reader")
     first, second = fill(topic, "a", "b")
     reader.acknowledge(second)

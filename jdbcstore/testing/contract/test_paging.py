@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jdbcstore import Message, Store, pages
+from jdbcstore import Message, MessageStore, Store, TopicMessageStore, pages
 from jdbcstore.testing.messages import bodies, content, fill, sequences
 from jdbcstore.testing.tables import RawTables
 from jdbcstore.testing.without import TOPICS_ELSEWHERE
@@ -15,8 +15,7 @@ NUMBERS = list(map(str, range(23)))
 
 
 @pytest.mark.parametrize("limit", [1, 2, 22, 23, 24, 500])
-def test_pages_of_any_size(store: Store, limit: int) -> None:
-    queue = store.queue("ORDERS")
+def test_pages_of_any_size(store: Store, queue: MessageStore, limit: int) -> None:
     for number in NUMBERS:
         fill(store.queue("BETWEEN"), "not here")
         fill(queue, number)
@@ -45,8 +44,7 @@ def test_an_empty_destination(store: Store) -> None:
     assert bodies(store.queue("ORDERS").recover(after=page.cursor)) == ["a"]
 
 
-def test_a_cursor_is_good_for_ever(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_a_cursor_is_good_for_ever(queue: MessageStore) -> None:
     references = fill(queue, *NUMBERS)
     first = queue.recover(limit=5)
 
@@ -58,8 +56,7 @@ def test_a_cursor_is_good_for_ever(store: Store) -> None:
     assert bodies(queue.recover(after=first.cursor)) == [*NUMBERS[10:], "new"]
 
 
-def test_what_is_added_meanwhile_comes_at_the_end(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_what_is_added_meanwhile_comes_at_the_end(queue: MessageStore) -> None:
     fill(queue, *NUMBERS)
     read: list[object] = []
 
@@ -71,8 +68,7 @@ def test_what_is_added_meanwhile_comes_at_the_end(store: Store) -> None:
     assert read == [*NUMBERS, "late"]
 
 
-def test_the_page_behind_the_last(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_the_page_behind_the_last(queue: MessageStore) -> None:
     fill(queue, "a", "b")
     page = queue.recover(limit=2)
     assert not page.at_end
@@ -85,8 +81,9 @@ def test_the_page_behind_the_last(store: Store) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 3, 500])
-def test_a_subscription_s_pages_leave_out_what_it_has_acknowledged(store: Store, limit: int) -> None:
-    topic = store.topic("PRICES")
+def test_a_subscription_s_pages_leave_out_what_it_has_acknowledged(
+    topic: TopicMessageStore, limit: int
+) -> None:
     subscription = topic.subscribe("client", "ticker")
     references = fill(topic, *NUMBERS)
     done = random.Random(3).sample(range(23), 11)
@@ -97,8 +94,7 @@ def test_a_subscription_s_pages_leave_out_what_it_has_acknowledged(store: Store,
     assert content(topic, limit) == NUMBERS
 
 
-def test_acknowledging_page_by_page(store: Store) -> None:
-    queue, topic = store.queue("ORDERS"), store.topic("PRICES")
+def test_acknowledging_page_by_page(queue: MessageStore, topic: TopicMessageStore) -> None:
     subscription = topic.subscribe("client", "ticker")
     fill(queue, *NUMBERS)
     fill(topic, *NUMBERS)
@@ -113,8 +109,7 @@ def test_acknowledging_page_by_page(store: Store) -> None:
 
 
 @pytest.mark.ours
-def test_a_page_is_a_sequence(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_a_page_is_a_sequence(queue: MessageStore) -> None:
     fill(queue, "a", "b", "c")
 
     page = queue.recover()
@@ -159,8 +154,7 @@ def test_prepared_messages_are_left_out(store: Store, database: RawTables) -> No
     assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS ORDER BY ID") == [(1,), (3,), (4,)]
 
 
-def test_large_messages(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_large_messages(queue: MessageStore) -> None:
     queue.add_messages(Message(bytes([number]) * 300_000) for number in range(5))
 
     read = [message.body for page in pages(queue, 2) for message in page]

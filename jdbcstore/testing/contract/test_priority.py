@@ -31,8 +31,7 @@ def test_the_highest_priority_comes_first(store: Store, limit: int) -> None:
     assert queue.prioritized
 
 
-def test_without_it_priorities_do_not_count(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_without_it_priorities_do_not_count(queue: MessageStore) -> None:
     fill_mixed(queue)
 
     assert content(queue, 3) == [f"{number}:{priority}" for number, priority in enumerate(MIXED)]

@@ -6,7 +6,17 @@ import threading
 
 import pytest
 
-from jdbcstore import BodyType, Destination, Message, MessageId, MessageReference, ProducerId, Store
+from jdbcstore import (
+    BodyType,
+    Destination,
+    Message,
+    MessageId,
+    MessageReference,
+    MessageStore,
+    ProducerId,
+    Store,
+    TopicMessageStore,
+)
 from jdbcstore.abc import Reference
 from jdbcstore.errors import InvalidDestination, InvalidMessage, MessageNotFound, StoreClosed
 from jdbcstore.testing.clock import FakeClock
@@ -16,8 +26,7 @@ from jdbcstore.testing.tables import RawTables
 from jdbcstore.testing.without import REFERENCES
 
 
-def test_messages_come_back_in_the_order_they_were_added(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_messages_come_back_in_the_order_they_were_added(queue: MessageStore) -> None:
     references = [queue.add_message(Message(body)) for body in "abc"]
 
     page = queue.recover()
@@ -29,8 +38,7 @@ def test_messages_come_back_in_the_order_they_were_added(store: Store) -> None:
     assert page.at_end
 
 
-def test_recovering_hides_nothing(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_recovering_hides_nothing(queue: MessageStore) -> None:
     fill(queue, "a", "b")
 
     assert bodies(queue.recover()) == bodies(queue.recover()) == ["a", "b"]
@@ -73,9 +81,7 @@ def test_a_message_for_elsewhere_remembers_where_it_was_sent(store: Store) -> No
 
 
 @pytest.mark.ours
-def test_an_id_of_another_system_is_kept_as_text(store: Store) -> None:
-    queue = store.queue("ORDERS")
-
+def test_an_id_of_another_system_is_kept_as_text(queue: MessageStore) -> None:
     reference = queue.add_message(Message("a", message_id=MessageId.parse("order 17")))
     stored = queue.get_message(reference.message_id)
 
@@ -123,8 +129,7 @@ def test_body_headers_and_properties_come_back(store: Store, body: object, kind:
     )
 
 
-def test_many_messages_get_consecutive_sequences(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_many_messages_get_consecutive_sequences(queue: MessageStore) -> None:
     queue.add_message(Message("first"))
 
     references = fill(queue, *map(str, range(1_000)))
@@ -134,8 +139,7 @@ def test_many_messages_get_consecutive_sequences(store: Store) -> None:
     assert queue.add_messages([]) == []
 
 
-def test_many_messages_are_stored_all_or_none(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_many_messages_are_stored_all_or_none(queue: MessageStore) -> None:
     unfit = Message("bad", message_id=message_id(1, ProducerId("x" * 300, 1, 1)))
 
     with pytest.raises(InvalidMessage):
@@ -146,9 +150,7 @@ def test_many_messages_are_stored_all_or_none(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_futures_complete_in_order(store: Store) -> None:
-    queue = store.queue("ORDERS")
-
+def test_futures_complete_in_order(queue: MessageStore) -> None:
     futures = [queue.add_message_async(Message(str(number))) for number in range(2_000)]
     references = [future.result(180) for future in futures]
 
@@ -174,8 +176,7 @@ def test_a_callback_may_use_the_store(store: Store) -> None:
 
 
 @pytest.mark.parametrize("by", ["message", "reference", "id", "sequence"])
-def test_acknowledging_by_any_name(store: Store, by: str) -> None:
-    queue = store.queue("ORDERS")
+def test_acknowledging_by_any_name(queue: MessageStore, by: str) -> None:
     references = fill(queue, "a", "b", "c")
     names: dict[str, Reference] = {
         "message": queue.recover()[1],
@@ -191,8 +192,7 @@ def test_acknowledging_by_any_name(store: Store, by: str) -> None:
     assert queue.message_count() == 2
 
 
-def test_a_message_that_was_only_given_an_id_is_a_name(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_a_message_that_was_only_given_an_id_is_a_name(queue: MessageStore) -> None:
     sent = Message("a", message_id=message_id(1))
     queue.add_message(sent)
     queue.add_message(Message("b"))
@@ -202,8 +202,7 @@ def test_a_message_that_was_only_given_an_id_is_a_name(store: Store) -> None:
     assert content(queue) == ["b"]
 
 
-def test_acknowledging_many_at_once_and_nothing(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_acknowledging_many_at_once_and_nothing(queue: MessageStore) -> None:
     references = fill(queue, *map(str, range(700)))
 
     queue.acknowledge()
@@ -213,8 +212,7 @@ def test_acknowledging_many_at_once_and_nothing(store: Store) -> None:
 
 
 @pytest.mark.ours
-def test_what_has_no_name_cannot_be_acknowledged(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_what_has_no_name_cannot_be_acknowledged(queue: MessageStore) -> None:
     fill(queue, "a")
 
     with pytest.raises(InvalidMessage, match="without an id"):
@@ -223,8 +221,7 @@ def test_what_has_no_name_cannot_be_acknowledged(store: Store) -> None:
     assert queue.message_count() == 1
 
 
-def test_acknowledging_what_never_was(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_acknowledging_what_never_was(queue: MessageStore) -> None:
     fill(queue, "a")
 
     queue.acknowledge(99, message_id(5), MessageReference(98, message_id(5)), MessageId.parse("foreign"))
@@ -234,8 +231,7 @@ def test_acknowledging_what_never_was(store: Store) -> None:
 
 @pytest.mark.ours
 @pytest.mark.parametrize("sequence", [-1, 2**63, -(2**80)])
-def test_a_sequence_that_cannot_be(store: Store, sequence: int) -> None:
-    queue, topic = store.queue("ORDERS"), store.topic("PRICES")
+def test_a_sequence_that_cannot_be(queue: MessageStore, topic: TopicMessageStore, sequence: int) -> None:
     subscription = topic.subscribe("client", "ticker")
     fill(queue, "a")
     fill(topic, "b")
@@ -321,8 +317,7 @@ def test_sequences_of_several_queues_acknowledged_in_one_commit(store: Store) ->
     assert [content(store.queue(name)) for name in names] == [[], *[["c"]] * 4]
 
 
-def test_a_message_that_is_gone_is_not_found(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_a_message_that_is_gone_is_not_found(queue: MessageStore) -> None:
     [reference] = fill(queue, "a")
     message = queue.get_message(reference.sequence)
     queue.acknowledge(message)
@@ -339,8 +334,7 @@ def test_a_message_that_is_gone_is_not_found(store: Store) -> None:
         queue.get_message(0)
 
 
-def test_an_update_keeps_id_and_place(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_an_update_keeps_id_and_place(queue: MessageStore) -> None:
     references = fill(queue, "a", "b", "c")
     second = queue.get_message(references[1].sequence)
 
@@ -355,8 +349,7 @@ def test_an_update_keeps_id_and_place(store: Store) -> None:
     assert stored[1].timestamp_ms == second.timestamp_ms
 
 
-def test_an_update_finds_the_message_by_its_id(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_an_update_finds_the_message_by_its_id(queue: MessageStore) -> None:
     sent = Message("a", message_id=message_id(1))
     [reference] = queue.add_messages([sent])
 
@@ -400,8 +393,7 @@ def test_purging(store: Store) -> None:
     assert queue.remove_all_messages() == 0
 
 
-def test_statistics(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_statistics(queue: MessageStore) -> None:
     empty = queue.statistics()
     assert (empty.message_count, empty.message_bytes, empty.oldest_timestamp_ms) == (0, 0, None)
 
@@ -417,8 +409,7 @@ def test_statistics(store: Store) -> None:
 
 
 @REFERENCES
-def test_bytes_are_those_of_the_rows(store: Store, database: RawTables) -> None:
-    queue = store.queue("ORDERS")
+def test_bytes_are_those_of_the_rows(queue: MessageStore, database: RawTables) -> None:
     fill(queue, "a", "two pints", "x" * 10_000)
 
     [(size,)] = database.rows(f"SELECT SUM({database.length}(MSG)) FROM ACTIVEMQ_MSGS")
@@ -426,8 +417,7 @@ def test_bytes_are_those_of_the_rows(store: Store, database: RawTables) -> None:
     assert queue.statistics().message_bytes == size
 
 
-def test_an_update_changes_the_bytes(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_an_update_changes_the_bytes(queue: MessageStore) -> None:
     [reference] = fill(queue, "x")
     before = queue.statistics().message_bytes
 
@@ -446,8 +436,9 @@ def test_a_row_is_what_activemq_would_have_written(store: Store, database: RawTa
     ) == [(1, "queue://ORDERS", "ID:machine-1-1:1:1:1", 7, 123, 0, None)]
 
 
-def test_a_committed_row_is_there_for_others_when_add_returns(store: Store, database: RawTables) -> None:
-    queue = store.queue("ORDERS")
+def test_a_committed_row_is_there_for_others_when_add_returns(
+    queue: MessageStore, database: RawTables
+) -> None:
     count = "SELECT COUNT(*) FROM ACTIVEMQ_MSGS"
 
     reference = queue.add_message(Message("a"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore import Destination, Message, Store, SubscriptionInfo
+from jdbcstore import Destination, Message, Store, SubscriptionInfo, TopicMessageStore
 from jdbcstore.errors import InvalidDestination, InvalidSubscription, SubscriptionExists, SubscriptionNotFound
 from jdbcstore.testing.messages import bodies, content, fill
 from jdbcstore.testing.polling import wait_until
@@ -15,8 +15,7 @@ from jdbcstore.testing.without import TOPICS_ELSEWHERE
 PRICES = Destination.topic("PRICES")
 
 
-def test_a_new_subscription_starts_behind_the_last_message(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_a_new_subscription_starts_behind_the_last_message(topic: TopicMessageStore) -> None:
     fill(topic, "before")
 
     subscription = topic.subscribe("client", "ticker")
@@ -28,8 +27,7 @@ def test_a_new_subscription_starts_behind_the_last_message(store: Store) -> None
     assert subscription.message_count() == 1
 
 
-def test_a_retroactive_one_starts_at_the_first_message_stored(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_a_retroactive_one_starts_at_the_first_message_stored(store: Store, topic: TopicMessageStore) -> None:
     fill(store.queue("ORDERS"), "not ours")
     references = fill(topic, "gone", "a", "b")
     topic.acknowledge(references[0])
@@ -40,8 +38,7 @@ def test_a_retroactive_one_starts_at_the_first_message_stored(store: Store) -> N
     assert subscription.message_count() == 2
 
 
-def test_it_is_taken_up_where_it_was_left(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_it_is_taken_up_where_it_was_left(topic: TopicMessageStore) -> None:
     first = topic.subscribe("client", "ticker")
     fill(topic, "a", "b")
     first.acknowledge(first.recover()[0])
@@ -52,8 +49,7 @@ def test_it_is_taken_up_where_it_was_left(store: Store) -> None:
     assert content(topic.subscription("client", "ticker")) == ["b"]
 
 
-def test_each_subscription_has_its_own_messages(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_each_subscription_has_its_own_messages(topic: TopicMessageStore) -> None:
     first, second = topic.subscribe("client", "first"), topic.subscribe("client", "second")
     other = topic.subscribe("other", "first")
     a, _, c = fill(topic, "a", "b", "c")
@@ -116,8 +112,7 @@ def test_the_selector_is_not_applied(store: Store) -> None:
     assert content(subscription) == ["a"]
 
 
-def test_another_selector_or_pattern_is_refused(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_another_selector_or_pattern_is_refused(topic: TopicMessageStore) -> None:
     topic.subscribe("client", "ticker", selector="a = 1")
 
     with pytest.raises(SubscriptionExists, match="unsubscribe"):
@@ -131,8 +126,7 @@ def test_another_selector_or_pattern_is_refused(store: Store) -> None:
     assert topic.subscribe("client", "ticker", selector="a = 2").info.selector == "a = 2"
 
 
-def test_unsubscribing(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_unsubscribing(store: Store, topic: TopicMessageStore) -> None:
     subscription = topic.subscribe("client", "ticker")
     fill(topic, "a")
 
@@ -155,8 +149,7 @@ def test_unsubscribing(store: Store) -> None:
     assert content(topic.subscription("client", "ticker")) == ["b"]
 
 
-def test_unknown_subscriptions_are_not_found(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_unknown_subscriptions_are_not_found(topic: TopicMessageStore) -> None:
     topic.subscribe("client", "ticker")
 
     for client_id, name in (("client", "other"), ("other", "ticker")):
@@ -166,8 +159,7 @@ def test_unknown_subscriptions_are_not_found(store: Store) -> None:
             topic.unsubscribe(client_id, name)
 
 
-def test_removing_a_message_for_all(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_removing_a_message_for_all(topic: TopicMessageStore) -> None:
     subscription = topic.subscribe("client", "ticker")
     a, b, _ = fill(topic, "a", "b", "c")
 
@@ -179,8 +171,7 @@ def test_removing_a_message_for_all(store: Store) -> None:
     assert subscription.message_count() == 1
 
 
-def test_purging_keeps_subscriptions(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_purging_keeps_subscriptions(topic: TopicMessageStore) -> None:
     subscription = topic.subscribe("client", "ticker")
     fill(topic, *map(str, range(1_200)))
     subscription.acknowledge(*topic.recover(limit=10)[5:])
@@ -192,8 +183,7 @@ def test_purging_keeps_subscriptions(store: Store) -> None:
     assert content(subscription) == ["new"]
 
 
-def test_updates_reach_subscribers(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_updates_reach_subscribers(topic: TopicMessageStore) -> None:
     subscription = topic.subscribe("client", "ticker")
     fill(topic, "a")
 
@@ -204,9 +194,7 @@ def test_updates_reach_subscribers(store: Store) -> None:
 
 @pytest.mark.ours
 @pytest.mark.parametrize("wrong", ["", "x" * 251, "nul\0", "half \ud800"])
-def test_names_that_the_tables_cannot_hold(store: Store, wrong: str) -> None:
-    topic = store.topic("PRICES")
-
+def test_names_that_the_tables_cannot_hold(topic: TopicMessageStore, wrong: str) -> None:
     with pytest.raises(InvalidSubscription, match="client_id"):
         topic.subscribe(wrong, "ticker")
     with pytest.raises(InvalidSubscription, match="subscription_name"):
@@ -221,9 +209,7 @@ def test_names_that_the_tables_cannot_hold(store: Store, wrong: str) -> None:
 
 
 @pytest.mark.ours
-def test_a_pattern_that_the_tables_cannot_hold(store: Store) -> None:
-    topic = store.topic("PRICES")
-
+def test_a_pattern_that_the_tables_cannot_hold(topic: TopicMessageStore) -> None:
     for pattern in ("x" * 250, "A,B"):
         with pytest.raises(InvalidDestination):
             topic.subscribe("client", "ticker", subscribed_destination=Destination.topic(pattern))
@@ -246,9 +232,7 @@ def test_the_longest_names_fit(store: Store) -> None:
     )
 
 
-def test_cleanup_removes_what_all_have_acknowledged(open_store: OpenStore) -> None:
-    store = open_store()
-    topic = store.topic("PRICES")
+def test_cleanup_removes_what_all_have_acknowledged(store: Store, topic: TopicMessageStore) -> None:
     first, second = topic.subscribe("client", "first"), topic.subscribe("client", "second")
     alone = store.topic("ALONE")
     fill(alone, "nobody subscribed")
@@ -270,9 +254,9 @@ def test_cleanup_removes_what_all_have_acknowledged(open_store: OpenStore) -> No
     assert store.cleanup() == 0
 
 
-def test_cleanup_takes_what_was_there_before_the_first_subscription(open_store: OpenStore) -> None:
-    store = open_store()
-    topic = store.topic("PRICES")
+def test_cleanup_takes_what_was_there_before_the_first_subscription(
+    store: Store, topic: TopicMessageStore
+) -> None:
     fill(topic, "nobody waits for this")
     subscription = topic.subscribe("client", "ticker")
     fill(topic, "a")
@@ -281,9 +265,7 @@ def test_cleanup_takes_what_was_there_before_the_first_subscription(open_store: 
     assert content(topic) == content(subscription) == ["a"]
 
 
-def test_cleanup_follows_who_leaves(open_store: OpenStore) -> None:
-    store = open_store()
-    topic = store.topic("PRICES")
+def test_cleanup_follows_who_leaves(store: Store, topic: TopicMessageStore) -> None:
     quick = topic.subscribe("client", "quick")
     topic.subscribe("client", "slow")
     fill(topic, *map(str, range(2_100)))
@@ -322,8 +304,7 @@ def test_rows_of_a_subscription(store: Store, database: RawTables) -> None:
 
 
 @TOPICS_ELSEWHERE
-def test_a_subscription_that_another_process_made(store: Store, database: RawTables) -> None:
-    topic = store.topic("PRICES")
+def test_a_subscription_that_another_process_made(topic: TopicMessageStore, database: RawTables) -> None:
     fill(topic, "a", "b")
     database.execute(
         "INSERT INTO ACTIVEMQ_ACKS (CONTAINER, SUB_DEST, CLIENT_ID, SUB_NAME, LAST_ACKED_ID, PRIORITY)"

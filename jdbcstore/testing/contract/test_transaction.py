@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore import Destination, Message, ProducerId, Store
+from jdbcstore import Destination, Message, MessageStore, ProducerId, Store, TopicMessageStore
 from jdbcstore.errors import (
     InvalidDestination,
     InvalidMessage,
@@ -218,8 +218,7 @@ def test_acknowledging_one_message_in_two_transactions(store: Store) -> None:
     assert content(store.queue("DONE")) == ["one", "two"]
 
 
-def test_updating_a_message_that_goes_meanwhile(store: Store) -> None:
-    queue = store.queue("ORDERS")
+def test_updating_a_message_that_goes_meanwhile(store: Store, queue: MessageStore) -> None:
     [reference] = fill(queue, "a")
     transaction = store.transaction()
     transaction.queue("ORDERS").update_message(queue.get_message(reference.sequence).replace(body="A"))
@@ -243,8 +242,7 @@ def test_nothing_is_written_before_the_commit(store: Store, database: RawTables)
     assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS WHERE XID IS NOT NULL") == [(0,)]
 
 
-def test_a_subscription_that_was_deleted_is_told_at_once(store: Store) -> None:
-    topic = store.topic("PRICES")
+def test_a_subscription_that_was_deleted_is_told_at_once(store: Store, topic: TopicMessageStore) -> None:
     for delete in (
         lambda: topic.unsubscribe("client", "ticker"),
         lambda: store.delete_destination(topic.destination),
