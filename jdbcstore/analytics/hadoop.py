@@ -46,8 +46,7 @@ def footer(spark: SparkSession, url: str, columns: Sequence[str]) -> Footer:
         java.org.apache.hadoop.fs.Path(url), context.hadoopConfiguration()
     )
     rows, bounds = 0, dict[str, tuple[Any, Any]]()
-    reader = hadoop.ParquetFileReader.open(file)
-    try:
+    with contextlib.closing(hadoop.ParquetFileReader.open(file)) as reader:
         for group in reader.getFooter().getBlocks():
             rows += group.getRowCount()
             wanted = {*columns}
@@ -60,8 +59,6 @@ def footer(spark: SparkSession, url: str, columns: Sequence[str]) -> Footer:
                     wanted.remove(name)
                     if not wanted:
                         break  # each is several calls of the JVM
-    finally:
-        reader.close()
     return Footer(rows, file.getLength(), bounds)
 
 
@@ -109,25 +106,18 @@ class HadoopFolder:
         return []
 
     def read(self, path: str) -> bytes:
-        with self._translated(path):
-            stream = self._files.open(self._path(path))
-            try:
-                return bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(stream))
-            finally:
-                stream.close()
+        with self._translated(path), contextlib.closing(self._files.open(self._path(path))) as stream:
+            return bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(stream))
 
     def create(self, path: str, content: bytes) -> None:
         with self._translated(path):
             if self._files.exists(self._path(path)):
                 raise FileExistsError(self.url(path))
             builder = self._files.createFile(self._path(path)).overwrite(False).recursive()
-            stream = builder.opt(_ONLY_IF_ABSENT, True).build()
-            try:
+            with contextlib.closing(builder.opt(_ONLY_IF_ABSENT, True).build()) as stream:
                 stream.write(content)
                 if stream.hasCapability("hsync"):
                     stream.hsync()
-            finally:
-                stream.close()
 
     def keep(self, paths: Iterable[str]) -> None:
         """Do nothing: these file systems keep a file once it is closed."""
@@ -137,12 +127,8 @@ class HadoopFolder:
             self._files.delete(self._path(path), True)
 
     def checksum(self, path: str) -> str:
-        with self._translated(path):
-            stream = self._files.open(self._path(path))
-            try:
-                return str(self._java.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
-            finally:
-                stream.close()
+        with self._translated(path), contextlib.closing(self._files.open(self._path(path))) as stream:
+            return str(self._java.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
 
     def fetch(self, path: str) -> Path:
         if self._copies is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -61,29 +62,26 @@ def console(settings: Settings, listen: str, manage: bool, users: str | None) ->
     with (
         settings.open_database(read_only=True) as store,
         looking(settings) as session,
+        closing(make_security(users, settings.configuration().broker.roles_of_groups)) as security,
     ):
-        security = make_security(users, settings.configuration().broker.roles_of_groups)
-        try:
-            broker = settings.configuration().broker
-            identity = BrokerIdentity(
-                name=store.place,
-                address=str(address),
-                database=store.place,
-                environment=broker.environment or "",
-                color=broker.environment_color,
-            )
-            source, guard = DatabaseSource(store, identity), Guard(security, address.host)
-            opened = partial(open_claims, settings, "jdbcstore console") if manage else None
-            queues = SharedManagement(session, opened)
-            shared = ClaimManagement(queues)
-            pages = Console(source, guard, shared=shared, schema=lambda: schema_view(settings))
-            page = partial(shared_page, source.checkup, partial(asyncio.to_thread, queues.measured))
-            metrics = served(page, guard)
-            parts = {"/console": pages.application(), "/metrics": metrics}
-            parts["/api"] = Api(shared, guard).application()
-            asyncio.run(_serve(settings, parts, address))
-        finally:
-            security.close()
+        broker = settings.configuration().broker
+        identity = BrokerIdentity(
+            name=store.place,
+            address=str(address),
+            database=store.place,
+            environment=broker.environment or "",
+            color=broker.environment_color,
+        )
+        source, guard = DatabaseSource(store, identity), Guard(security, address.host)
+        opened = partial(open_claims, settings, "jdbcstore console") if manage else None
+        queues = SharedManagement(session, opened)
+        shared = ClaimManagement(queues)
+        pages = Console(source, guard, shared=shared, schema=lambda: schema_view(settings))
+        page = partial(shared_page, source.checkup, partial(asyncio.to_thread, queues.measured))
+        metrics = served(page, guard)
+        parts = {"/console": pages.application(), "/metrics": metrics}
+        parts["/api"] = Api(shared, guard).application()
+        asyncio.run(_serve(settings, parts, address))
 
 
 def schema_view(settings: Settings) -> SchemaView:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,11 +49,8 @@ def beside(config: JournalConfig, folder: str) -> Iterator[Aside]:
     from jdbcstore.journal.stream.aside import StreamAside
     from jdbcstore.journal.stream.server import StreamServer
 
-    server = StreamServer(config, create=False)
-    try:
+    with closing(StreamServer(config, create=False)) as server:
         yield StreamAside(server, folder)
-    finally:
-        server.close()
 
 
 @contextmanager
@@ -84,11 +81,8 @@ def stream_contents(config: JournalConfig, *, ignore_missing: bool = False) -> I
     from jdbcstore.journal.stream.log import contents_of
     from jdbcstore.journal.stream.server import StreamServer
 
-    server = StreamServer(config, create=False)
-    try:
+    with closing(StreamServer(config, create=False)) as server:
         yield contents_of(server, ignore_missing=ignore_missing)
-    finally:
-        server.close()
 
 
 def not_serving(config: JournalConfig) -> list[str]:

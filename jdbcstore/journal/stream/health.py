@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -54,10 +54,8 @@ def _looked_at(config: JournalConfig, patience: float = CONNECTING) -> StreamHea
         raise
     except StoreError as error:
         return _known(config, problem=str(error))
-    try:
+    with closing(connection):
         return connection.run(health(connection, config))
-    finally:
-        connection.close()
 
 
 def _of_each(config: JournalConfig, look: Callable[[JournalConfig], T]) -> dict[str, T]:
@@ -77,10 +75,8 @@ def _why_not(config: JournalConfig) -> str:
         connection = NatsConnection(config)
     except StoreError:
         return "takes no connection"
-    try:
+    with closing(connection):
         return connection.run(_silence(connection, config))
-    finally:
-        connection.close()
 
 
 async def _silence(connection: NatsConnection, config: JournalConfig) -> str:

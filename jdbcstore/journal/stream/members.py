@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
@@ -264,9 +265,6 @@ def group(config: JournalConfig) -> ReplicaGroup:
     :raises CorruptJournal: the end of the stream cannot be read
     :raises StoreUnavailable: the servers do not answer
     """
-    server = StreamServer(config, create=False)
-    try:
+    with closing(StreamServer(config, create=False)) as server:
         contents = contents_of(server)
         return ReplicaGroup(contents.last_number, contents.first_number, tuple(Members(server).every()))
-    finally:
-        server.close()

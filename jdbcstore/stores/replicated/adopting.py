@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from jdbcstore.config import Configuration
@@ -48,8 +49,7 @@ def adopt(configuration: Configuration, *, force: bool = False) -> Adopted:
         raise ConfigurationError("there is no journal in a stream to adopt", option="journal.stream")
     configuration = configuration.replace(cleanup_period=0.0, enable_audit=False)
     lenient = replace(journal, replicated=False, ignore_missing_journalfiles=True)
-    server = StreamServer(journal)
-    try:
+    with closing(StreamServer(journal)) as server:
         with _opened(configuration) as database:
             known, contents = _known(database, 0), contents_of(server, ignore_missing=True)
             _check_needed(journal, server, database, known)
@@ -68,8 +68,6 @@ def adopt(configuration: Configuration, *, force: bool = False) -> Adopted:
             known = _known(database, known.journal)
             begin_after(server, (known.journal, known.store), known.applied, database.last_sequence())
         return Adopted(journal.place, known.applied, known.applied - before, others)
-    finally:
-        server.close()
 
 
 def _opened(configuration: Configuration) -> JdbcStore:

@@ -132,11 +132,9 @@ class StreamLocker(AbstractLocker):
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        try:
+        with closing(connection):
             if keys is not None and revision:
                 keys.delete(_KEY, after=revision)
-        finally:
-            connection.close()
 
     def _pause_after(self, failure: StoreError) -> float:  # noqa: ARG002
         return _PAUSE  # an attempt has waited already

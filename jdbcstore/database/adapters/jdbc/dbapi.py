@@ -115,12 +115,9 @@ class JdbcConnection:
 
     def describe(self, operation: str) -> int | None:
         """Have the driver prepare a statement; the number of its columns, None if it does not know."""
-        statement = self.java.prepareStatement(operation)
-        try:
+        with contextlib.closing(self.java.prepareStatement(operation)) as statement:
             columns = statement.getMetaData()
             return None if columns is None else int(columns.getColumnCount())
-        finally:
-            statement.close()
 
     def give(self, operation: str, statement: Any) -> None:
         if len(self._prepared) < _PREPARED:
@@ -138,11 +135,9 @@ class JdbcConnection:
             self.java.rollback()
 
     def close(self) -> None:
-        try:
+        with contextlib.closing(self.java):
             # Derby does not close a connection in a transaction.
             self.rollback()
-        finally:
-            self.java.close()
 
     def abort(self) -> None:
         """Close the connection under a statement that another thread is waiting for."""

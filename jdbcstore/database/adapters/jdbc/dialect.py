@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 from sqlalchemy import URL, BigInteger, Integer, LargeBinary, Numeric, SmallInteger, String
@@ -257,9 +258,7 @@ def _rows(result: Any) -> Iterator[dict[str, Any]]:
     """Yield the rows, with every column as a string or None."""
     meta = result.getMetaData()
     names = [str(meta.getColumnLabel(index)) for index in range(1, meta.getColumnCount() + 1)]
-    try:
+    with closing(result):
         while result.next():
             values = [result.getString(index) for index in range(1, len(names) + 1)]
             yield {n: None if v is None else str(v) for n, v in zip(names, values, strict=True)}
-    finally:
-        result.close()
