@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.broker.condition import SERVES
 from jdbcstore.broker.management.texts import short
 from jdbcstore.cli.output import duration, local_time, printable
 from jdbcstore.errors import NotMaster, StoreError
+from jdbcstore.message.facts import Facts
 from jdbcstore.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -17,71 +19,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A destination with its rates; the other fields are from
-    :class:`~jdbcstore.broker.management.views.DestinationView`.
+class TopReading:
+    """A broker at ``time_ms``, with its alarms, and the first of ``total`` destinations.
 
     A rate is messages per second; None without an earlier reading, or if the counter was reset.
     """
 
-    destination: str
-    is_topic: bool
-    is_paused: bool
-    size: int | None
-    enqueued_per_second: float | None
-    dequeued_per_second: float | None
-    in_flight: int
-    consumers: int
-    producers: int
-    oldest_age: float | None
-    dead: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
-    """The broker itself."""
-
-    name: str
-    title: str
-    """Display name."""
-    database: str
-    environment: str
-    color: str
-    """The colour of ``environment``."""
-    url: str
-    version: str
-    uptime: float
-    epoch: int | None
-    connections: int
-    enqueued_per_second: float | None
-    dequeued_per_second: float | None
-    commits_per_second: float | None
-    condition: Mapping[str, Any]
-    """The fields of :class:`~jdbcstore.broker.condition.BrokerCondition`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopReading:
-    """A broker at ``time_ms``: its ``alarms``, and the first ``rows`` of ``total`` destinations."""
-
     time_ms: int
-    broker: Whole
-    alarms: tuple[dict[str, Any], ...]
+    broker: Facts
+    """The broker itself: its fields, those of its identity, its condition, and its rates."""
+    alarms: tuple[Facts, ...]
     """The fields of each :class:`~jdbcstore.broker.management.alarms.Alarm` that is not silenced, the most
     severe first."""
     total: int
-    rows: tuple[Row, ...]
-
-    def facts(self) -> dict[str, Any]:
-        """Return the reading as JSON values."""
-        rows = [asdict(row) for row in self.rows]
-        return {
-            "time_ms": self.time_ms,
-            "broker": asdict(self.broker),
-            "alarms": [*self.alarms],
-            "total": self.total,
-            "destinations": rows,
-        }
+    destinations: tuple[Facts, ...]
+    """Fields of each :class:`~jdbcstore.broker.management.views.DestinationView`, and its rates."""
 
 
 def _count(value: int | None) -> str:
@@ -135,20 +87,17 @@ def condition_line(condition: Mapping[str, Any]) -> str:
     return printable(f"{condition['state']} since {local_time(condition['since_ms'])}{reason}{todo}{attempt}")
 
 
-def broker_lines(broker: Whole) -> tuple[str, str, str]:
+def broker_lines(broker: Facts) -> tuple[str, str, str]:
     """Return the lines above the table: the broker, its condition, and its rates."""
-    environment = f"{broker.environment}  " if broker.environment else ""
-    epoch = "" if broker.epoch is None else f"  epoch {broker.epoch}"
-    rates = {
-        "in/s": broker.enqueued_per_second,
-        "out/s": broker.dequeued_per_second,
-        "commits/s": broker.commits_per_second,
-    }
-    shown = "  ".join(f"{name} {rate(value)}" for name, value in rates.items())
+    environment = f"{broker['environment']}  " if broker["environment"] else ""
+    epoch = "" if broker["epoch"] is None else f"  epoch {broker['epoch']}"
+    rates = {"in/s": "enqueued", "out/s": "dequeued", "commits/s": "commits"}
+    shown = "  ".join(f"{title} {rate(broker[f'{name}_per_second'])}" for title, name in rates.items())
+    state = f"{condition_line(broker['condition'])}{epoch}  up {duration(broker['uptime'])}"
     return (
-        printable(f"{environment}{broker.title}  {broker.database}"),
-        f"{printable(broker.url)}  {condition_line(broker.condition)}{epoch}  up {duration(broker.uptime)}",
-        f"connections {broker.connections}  {shown}",
+        printable(f"{environment}{broker['title']}  {broker['database']}"),
+        f"{printable(broker['url'])}  {state}",
+        f"connections {broker['connections']}  {shown}",
     )
 
 
@@ -160,16 +109,16 @@ def alarm_line(alarm: Mapping[str, Any]) -> str:
     return printable(f"{said}. {alarm['help'][:1].upper()}{alarm['help'][1:]}.")
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: Facts) -> tuple[str, ...]:
     """Return the cells of a row; names are escaped so that they cannot control a terminal."""
-    name, *others = (column.text(getattr(row, column.name)) for column in COLUMNS)
-    mark = " (paused)" if row.is_paused else ""
+    name, *others = (column.text(row[column.name]) for column in COLUMNS)
+    mark = " (paused)" if row["is_paused"] else ""
     return (f"{short(printable(name), _NAME - len(mark))}{mark}", *others)
 
 
 def remainder(reading: TopReading) -> str:
     """Return the total number of destinations, the number shown, and the time of the reading."""
-    shown = len(reading.rows)
+    shown = len(reading.destinations)
     whole = f"{reading.total} destination{'' if reading.total == 1 else 's'}"
     count = whole if shown == reading.total else f"{shown} of {whole}"
     return f"{count}  as of {local_time(reading.time_ms)}"
@@ -195,13 +144,10 @@ class TopSelection:
         asked = {"sort": self.column.sort, "order": order, "limit": self.limit, "ages": "true"}
         return {**asked, "search": self.text or None}
 
-    def arranged(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    def arranged(self, rows: Iterable[Facts]) -> tuple[Facts, ...]:
         """Return rows in this order; equal rows by name, rows without a value last."""
-
-        def value(row: Row) -> Any:
-            return getattr(row, self.column.name)
-
-        by_name = sorted(rows, key=lambda row: row.destination)
+        value = itemgetter(self.column.name)
+        by_name = sorted(rows, key=itemgetter("destination"))
         known = [row for row in by_name if value(row) is not None]
         unknown = [row for row in by_name if value(row) is None]
         return (*sorted(known, key=value, reverse=self.descending), *unknown)
@@ -298,47 +244,43 @@ class Readings:
         counts = _counts(whole, store, page["destinations"])
         # A smaller counter was reset, or belongs to another broker.
         rates = {key: value for key, value in self._rates.since(now, counts).items() if value >= 0}
-        seen = Whole(
-            name=whole["name"],
-            title=whole["identity"]["name"],
+        seen = {
+            "name": whole["name"],
+            "title": whole["identity"]["name"],
             **{key: whole["identity"][key] for key in ("database", "environment", "color")},
-            url=broker.url,
-            version=whole["version"],
-            uptime=whole["uptime"],
-            epoch=lock["epoch"],
-            connections=whole["connections"],
-            enqueued_per_second=rates.get(("", "enqueued")),
-            dequeued_per_second=rates.get(("", "dequeued")),
-            commits_per_second=rates.get(("", "commits")),
-            condition=whole["condition"],
-        )
-        rows = tuple(_row(facts, rates) for facts in page["destinations"])
+            "url": broker.url,
+            **{key: whole[key] for key in ("version", "uptime", "connections", "condition")},
+            "epoch": lock["epoch"],
+            **_rates_of("", rates, *_COUNTED, "commits"),
+        }
         return TopReading(
             time_ms=self._clock.now_ms(),
             broker=seen,
             alarms=tuple(alarms),
             total=page["total"],
-            rows=selection.arranged(rows),
+            destinations=selection.arranged(_row(facts, rates) for facts in page["destinations"]),
         )
 
 
-def _counts(whole: Mapping[str, Any], store: Mapping[str, Any], destinations: list[dict[str, Any]]) -> Counts:
-    names = ("enqueued", "dequeued")
+_COUNTED = ("enqueued", "dequeued")
+_SHOWN = ("is_topic", "is_paused", "size", "in_flight", "consumers", "producers", "oldest_age", "dead")
+"""Fields of a destination that are shown as they are."""
+
+
+def _counts(whole: Mapping[str, Any], store: Mapping[str, Any], destinations: list[Facts]) -> Counts:
     counts: dict[tuple[str, ...], int] = {
-        (view["name"], name): view[name] for view in destinations for name in names
+        (view["name"], name): view[name] for view in destinations for name in _COUNTED
     }
-    counts |= {("", name): whole[name] for name in names}
+    counts |= {("", name): whole[name] for name in _COUNTED}
     if "commit" in store["timings"]:
         counts["", "commits"] = store["timings"]["commit"]["count"]
     return counts
 
 
-def _row(view: Mapping[str, Any], rates: Mapping[tuple[str, ...], float]) -> Row:
-    name = view["name"]
-    same = ("is_topic", "is_paused", "size", "in_flight", "consumers", "producers", "oldest_age", "dead")
-    return Row(
-        destination=name,
-        enqueued_per_second=rates.get((name, "enqueued")),
-        dequeued_per_second=rates.get((name, "dequeued")),
-        **{key: view[key] for key in same},
-    )
+def _row(view: Facts, rates: Mapping[tuple[str, ...], float]) -> Facts:
+    shown = {key: view[key] for key in _SHOWN}
+    return {"destination": view["name"], **shown, **_rates_of(view["name"], rates, *_COUNTED)}
+
+
+def _rates_of(of: str, rates: Mapping[tuple[str, ...], float], *names: str) -> dict[str, float | None]:
+    return {f"{name}_per_second": rates.get((of, name)) for name in names}

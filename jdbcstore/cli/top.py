@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TypeVar
 
 import click
@@ -78,7 +79,7 @@ def top(
         return
     if once:
         reading = _second(lambda: readings.read(selection), interval)
-        settings.print(reading.facts(), lambda: _print(reading))
+        settings.print(asdict(reading), lambda: _print(reading))
     else:
         Top(readings, selection, interval).run()
 
@@ -105,4 +106,4 @@ def _print(reading: TopReading) -> None:
         write_line(alarm_line(alarm))
     write_line(remainder(reading))
     write_line("")
-    print_table("", TITLES, [cells(row) for row in reading.rows], right=NUMBERS)
+    print_table("", TITLES, [cells(row) for row in reading.destinations], right=NUMBERS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from rich.console import JustifyMethod
 from rich.text import Text
@@ -23,10 +23,8 @@ from jdbcstore.cli.readings import (
     NUMBERS,
     TITLES,
     Readings,
-    Row,
     TopReading,
     TopSelection,
-    Whole,
     alarm_line,
     broker_lines,
     cells,
@@ -35,6 +33,7 @@ from jdbcstore.cli.readings import (
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.facts import Facts
 from jdbcstore.message.readable import indented
 from jdbcstore.util.checkup import BAD
 
@@ -64,7 +63,6 @@ space    read now
 q        quit"""
 
 T = TypeVar("T")
-Facts = dict[str, Any]
 
 
 class _Question(ModalScreen[bool]):
@@ -227,7 +225,7 @@ class Top(LiveView):
         """Displayed rows and their order."""
         self.reading: TopReading | None = None
         """The last reading."""
-        self.rows: tuple[Row, ...] = ()
+        self.rows: tuple[Facts, ...] = ()
         """The rows of the table, in its order."""
 
     def compose(self) -> ComposeResult:
@@ -272,14 +270,14 @@ class Top(LiveView):
             return await asyncio.to_thread(work)
 
     def _act(
-        self, row: Row, work: Callable[[RemoteBroker, Destination], T], done: Callable[[T], object]
+        self, row: Facts, work: Callable[[RemoteBroker, Destination], T], done: Callable[[T], object]
     ) -> None:
         """Run an operation on the broker while readings continue; then call ``done``, or show the error."""
 
         async def act() -> None:
             try:
                 broker = await self._ask(lambda: self._readings.broker)
-                result = await asyncio.to_thread(work, broker, Destination.parse(row.destination))
+                result = await asyncio.to_thread(work, broker, Destination.parse(row["destination"]))
             except StoreError as error:
                 self.notify(printable(str(error)), severity="error", markup=False)
             else:
@@ -301,10 +299,10 @@ class Top(LiveView):
 
     def _arrange(self) -> None:
         """Show the rows of the last reading in the selected order, and keep the cursor on its row."""
-        rows = () if self.reading is None else self.selection.arranged(self.reading.rows)
+        rows = () if self.reading is None else self.selection.arranged(self.reading.destinations)
         table, before = self._table, self.rows
         at = table.cursor_row
-        chosen = before[at].destination if at < len(before) else None
+        chosen = before[at]["destination"] if at < len(before) else None
         left, above = table.scroll_x, table.scroll_y
         self.rows = rows
         arrow = "▼" if self.selection.descending else "▲"
@@ -315,8 +313,8 @@ class Top(LiveView):
                 side: JustifyMethod = "right" if title in NUMBERS else "left"
                 table.add_column(Text(f"{title}{mark}", justify=side), key=title)
             for row in rows:
-                table.add_row(*_styled(row), key=row.destination)
-            names = [row.destination for row in rows]
+                table.add_row(*_styled(row), key=row["destination"])
+            names = [row["destination"] for row in rows]
             if chosen in names:
                 at = names.index(chosen)
             table.move_cursor(row=min(at, max(len(rows) - 1, 0)), animate=False, scroll=False)
@@ -368,13 +366,13 @@ class Top(LiveView):
     def action_help(self) -> None:
         self.push_screen(_Help())
 
-    def _chosen(self) -> Row | None:
+    def _chosen(self) -> Facts | None:
         at = self._table.cursor_row
         return self.rows[at] if at < len(self.rows) else None
 
-    def _chosen_queue(self, what: str) -> Row | None:
+    def _chosen_queue(self, what: str) -> Facts | None:
         row = self._chosen()
-        if row is not None and row.is_topic:
+        if row is not None and row["is_topic"]:
             self.notify(f"only a queue {what}", severity="warning", markup=False)
             return None
         return row
@@ -383,8 +381,8 @@ class Top(LiveView):
         row = self._chosen_queue("can be paused")
         if row is None:
             return
-        name = row.destination
-        operation, done = ("resume", "resumed") if row.is_paused else ("pause", "paused")
+        name = row["destination"]
+        operation, done = ("resume", "resumed") if row["is_paused"] else ("pause", "paused")
         self._act(
             row,
             lambda broker, queue: broker.call(operation, queue),
@@ -396,26 +394,26 @@ class Top(LiveView):
         if row is None:
             return
         what = "the pending messages of its durable subscriptions without a consumer"
-        if not row.is_topic:
-            what = f"its {counted(row.size or 0)}, except unacknowledged ones"
-        title = "" if self.reading is None else f" of {printable(self.reading.broker.title)}"
-        text = f"Purge {printable(row.destination)}{title}? This removes {what}."
+        if not row["is_topic"]:
+            what = f"its {counted(row['size'] or 0)}, except unacknowledged ones"
+        title = "" if self.reading is None else f" of {printable(self.reading.broker['title'])}"
+        text = f"Purge {printable(row['destination'])}{title}? This removes {what}."
 
         def purge(broker: RemoteBroker, destination: Destination) -> int:
             return broker.act("purge", destination).count
 
         def answered(yes: bool | None) -> None:
             if yes:
-                name = row.destination
+                name = row["destination"]
                 self._act(row, purge, lambda count: self._done(f"removed {counted(count)} from {name}"))
 
-        self.push_screen(_Question(text, printable(row.destination.partition("://")[2])), answered)
+        self.push_screen(_Question(text, printable(row["destination"].partition("://")[2])), answered)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         if event.data_table.id == "destinations":
             row = self._chosen_queue("has messages to show")
             if row is not None:
-                queue = Destination.parse(row.destination)
+                queue = Destination.parse(row["destination"])
                 self._act(
                     row,
                     lambda broker, queue: broker.on_queue("browse", queue, [], limit=_MESSAGES),
@@ -427,10 +425,10 @@ class Top(LiveView):
         return len(self.screen_stack) == 1 or action == "quit"
 
 
-def _titled(broker: Whole) -> Text:
+def _titled(broker: Facts) -> Text:
     """Return the lines above the table, the environment in its colour."""
     text = Text("\n".join(broker_lines(broker)))
-    text.stylize(f"bold white on {_COLORS[broker.color]}", 0, len(printable(broker.environment)))
+    text.stylize(f"bold white on {_COLORS[broker['color']]}", 0, len(printable(broker["environment"])))
     return text
 
 
@@ -445,13 +443,13 @@ def _alarmed(alarms: Sequence[Facts]) -> Text:
     return Text("\n").join(lines)
 
 
-def _styled(row: Row) -> list[Text]:
+def _styled(row: Facts) -> list[Text]:
     name, *numbers = cells(row)
     texts = [Text(name), *(Text(number, justify="right") for number in numbers)]
-    if row.is_paused:
+    if row["is_paused"]:
         texts[0].stylize("yellow")
-    if row.size and not row.consumers:
+    if row["size"] and not row["consumers"]:
         texts[TITLES.index("consumers")].stylize("yellow")
-    if row.dead:
+    if row["dead"]:
         texts[TITLES.index("dead")].stylize("red")
     return texts

@@ -19,7 +19,7 @@ from textual.widgets import DataTable, Static
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.broker.security import hash_password
-from jdbcstore.cli.readings import COLUMNS, TITLES, Readings, Row, TopSelection, cells, rate
+from jdbcstore.cli.readings import COLUMNS, TITLES, Readings, TopSelection, cells, rate
 from jdbcstore.cli.remote import LOGIN_VARIABLE, RemoteBroker
 from jdbcstore.cli.settings import Settings
 from jdbcstore.cli.top_screen import Messages, Top, message_text
@@ -107,28 +107,28 @@ def test_rates_are_those_between_two_readings(place: Place) -> None:
     place.send("RATES.A", "x")
 
     first = readings.read(only("rates."))
-    assert [(row.destination, row.size, row.enqueued_per_second) for row in first.rows] == [
+    assert [(row["destination"], row["size"], row["enqueued_per_second"]) for row in first.destinations] == [
         ("queue://RATES.A", 1, None)
     ]
-    assert first.broker.commits_per_second is None
+    assert first.broker["commits_per_second"] is None
     place.send("RATES.A", *"abcde")
     clock.advance(2.0)
     second = readings.read(only("rates."))
-    assert (second.rows[0].size, second.rows[0].enqueued_per_second) == (6, 2.5)
-    assert second.rows[0].dequeued_per_second == 0
-    assert second.broker.enqueued_per_second == 2.5
-    assert second.broker.commits_per_second is not None
-    assert second.broker.commits_per_second > 0
+    assert (second.destinations[0]["size"], second.destinations[0]["enqueued_per_second"]) == (6, 2.5)
+    assert second.destinations[0]["dequeued_per_second"] == 0
+    assert second.broker["enqueued_per_second"] == 2.5
+    assert second.broker["commits_per_second"] is not None
+    assert second.broker["commits_per_second"] > 0
     assert place.api.post(queue("RATES.A", "purge"))["count"] == 6
     clock.advance(0.4)  # the readings of a key pressed do not make rates of an instant
     third = readings.read(only("rates."))
-    assert third.rows[0].dequeued_per_second == pytest.approx(6 / 2.4)
+    assert third.destinations[0]["dequeued_per_second"] == pytest.approx(6 / 2.4)
     place.api.post(queue("RATES.A", "reset-counters"))
     clock.advance(2.0)
     fourth = readings.read(only("rates."))
-    assert [row.enqueued_per_second for row in fourth.rows] == [None]
-    assert (fourth.total, fourth.broker.epoch is None) == (1, False)
-    assert fourth.broker.condition["state"] == "serving"
+    assert [row["enqueued_per_second"] for row in fourth.destinations] == [None]
+    assert (fourth.total, fourth.broker["epoch"] is None) == (1, False)
+    assert fourth.broker["condition"]["state"] == "serving"
 
 
 def test_the_largest_of_many(place: Place) -> None:
@@ -138,33 +138,27 @@ def test_the_largest_of_many(place: Place) -> None:
     readings = Readings(lambda: find(place), 2.0)
 
     found = readings.read(only("many.", limit=1))
-    assert ([row.destination for row in found.rows], found.total) == (["queue://MANY.2"], 3)
+    assert ([row["destination"] for row in found.destinations], found.total) == (["queue://MANY.2"], 3)
     by_name = readings.read(only("many.", column=COLUMNS[0], descending=False))
-    assert [row.size for row in by_name.rows] == [0, 2, 3]
-    ages = [row.oldest_age for row in by_name.rows]
+    assert [row["size"] for row in by_name.destinations] == [0, 2, 3]
+    ages = [row["oldest_age"] for row in by_name.destinations]
     assert ages[0] is None
     assert None not in ages[1:]
 
 
 def test_rows_without_a_value_are_last() -> None:
-    def row(name: str, size: int | None) -> Row:
-        return Row(
-            destination=name, is_topic=size is None, is_paused=False, size=size, enqueued_per_second=None,
-            dequeued_per_second=None, in_flight=0, consumers=0, producers=0, oldest_age=None, dead=0,
-        )  # fmt: skip
-
-    rows = (row("d", None), row("c", 2), row("b", 2), row("a", 0))
+    rows = [{"destination": name, "size": size} for name, size in (("d", None), ("c", 2), ("b", 2), ("a", 0))]
     for descending, order in ((True, "bcad"), (False, "abcd")):
         arranged = TopSelection(descending=descending).arranged(rows)
-        assert "".join(one.destination for one in arranged) == order
+        assert "".join(row["destination"] for row in arranged) == order
 
 
 def test_a_table_with_a_long_name_fits_100_columns() -> None:
-    row = Row(
-        destination=f"queue://{'Consumer.billing.VirtualTopic.' * 3}END", is_topic=False, is_paused=True,
-        size=999_999, enqueued_per_second=99.9, dequeued_per_second=99.9, in_flight=99_999, consumers=999,
-        producers=9, oldest_age=86_000.0, dead=9_999,
-    )  # fmt: skip
+    row = {
+        "destination": f"queue://{'Consumer.billing.VirtualTopic.' * 3}END", "is_paused": True,
+        "size": 999_999, "enqueued_per_second": 99.9, "dequeued_per_second": 99.9, "in_flight": 99_999,
+        "consumers": 999, "oldest_age": 86_000.0, "dead": 9_999,
+    }  # fmt: skip
     found = cells(row)
     assert re.fullmatch(r"queue://Con.*…\S*END \(paused\)", found[0])
     widths = [max(len(title), len(cell)) for title, cell in zip(TITLES, found, strict=True)]
@@ -183,7 +177,7 @@ def test_after_an_error_the_master_is_looked_for_again(place: Place) -> None:
             readings.read(TopSelection())
     with pytest.raises(NotMaster, match="--health HOST:PORT"):
         readings.read(TopSelection())
-    assert readings.read(TopSelection()).broker.name
+    assert readings.read(TopSelection()).broker["name"]
 
 
 # The command
@@ -345,7 +339,7 @@ def test_a_reading_follows_a_reading(place: Place) -> None:
             client.consume("/queue/LATER.A")
             await asyncio.to_thread(client.wait_for, 1)
             await pilot.press("space")
-            await until(lambda: (app.rows[1].in_flight, app.rows[1].consumers) == (1, 1), pilot)
+            await until(lambda: (app.rows[1]["in_flight"], app.rows[1]["consumers"]) == (1, 1), pilot)
             await asyncio.to_thread(client.close)
 
     asyncio.run(main())
@@ -373,7 +367,7 @@ def test_pausing_and_purging(place: Place) -> None:
             await pilot.press("x")
             await until(lambda: text_of(app, "#question"), pilot)
             await pilot.press(*"ACT.Q", "enter")
-            await until(lambda: app.rows[0].size == 0, pilot)
+            await until(lambda: app.rows[0]["size"] == 0, pilot)
             await pilot.press("down", "p", "enter", "x")
             await until(lambda: "Purge topic://ACT.T of" in text_of(app, "#question"), pilot)
             await pilot.press(*"ACT.T", "enter")

@@ -48,7 +48,7 @@ async def photographed(url: str) -> str:
     app = Top(Readings(lambda: RemoteBroker(url), _PERIOD), TopSelection(), _PERIOD)
     async with app.run_test(size=(104, 16)) as pilot:
         async with asyncio.timeout(120):
-            while app.reading is None or app.reading.broker.commits_per_second is None:
+            while app.reading is None or app.reading.broker["commits_per_second"] is None:
                 await pilot.pause(0.1)
         await pilot.pause(3 * _PERIOD)
         return app.export_screenshot(title="jdbcstore top")
