@@ -90,13 +90,7 @@ class DataSourceConfig(Options):
         if self.password_file is not None:
             return _password_from_file(Path(self.password_file))
         if self.password_env is not None:
-            if self.password_env not in environment:
-                raise ConfigurationError(
-                    f"password_env names the environment variable {self.password_env}, which is not set;"
-                    " export it",
-                    option="password_env",
-                )
-            return environment[self.password_env]
+            return revealed(self.password_env, "password_env", environment)
         if self.password_keyring is not None:
             return _password_from_keyring(self.password_keyring, self.user)
         return self.password
@@ -205,6 +199,20 @@ def _split_jdbc(url: str) -> tuple[str, str | None, str | None]:
         None,
         unquote_plus(password) if first in "?&" and after != ";" else password,
     )
+
+
+def revealed(variable: str, option: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the secret in the environment variable that an option names.
+
+    :raises ConfigurationError: it is not set
+    """
+    try:
+        return environment[variable]
+    except KeyError:
+        name = option.rpartition(".")[2]
+        raise ConfigurationError(
+            f"{name} names the environment variable {variable}, which is not set; export it", option=option
+        ) from None
 
 
 def unbraced(value: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import re
 import threading
 import time
 from typing import Any, ClassVar
 
+from jdbcstore.config.data_source import revealed
 from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable, needing
 from jdbcstore.lockers.base import AbstractLocker
 
@@ -114,7 +114,7 @@ class ZooKeeperLocker(AbstractLocker):
         options: dict[str, Any] = {}
         password = self._password
         if self._password_env is not None:
-            password = _revealed(self._password_env)
+            password = revealed(self._password_env, "locker.password_env")
         if password is not None:
             options["auth_data"] = [("digest", f"{self._user}:{password}")]
             options["default_acl"] = [make_digest_acl(self._user, password, all=True)]
@@ -230,16 +230,6 @@ class ZooKeeperLocker(AbstractLocker):
             )
         what = str(error) or type(error).__name__
         return StoreUnavailable(f"ZooKeeper at {self._address} does not answer: {what}; check its servers")
-
-
-def _revealed(variable: str) -> str:
-    try:
-        return os.environ[variable]
-    except KeyError:
-        raise ConfigurationError(
-            f"password_env names the environment variable {variable}, which is not set; export it",
-            option="locker.password_env",
-        ) from None
 
 
 class _Sessions(logging.Logger):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import re
 import ssl
 import threading
@@ -19,6 +18,7 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
 
+from jdbcstore.config.data_source import revealed
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import (
     AuthenticationFailed,
@@ -154,7 +154,7 @@ class NatsConnection:
         if config.stream_user is not None:
             options["user"] = config.stream_user
         if config.stream_password_env is not None:
-            options["password"] = _revealed(config.stream_password_env)
+            options["password"] = revealed(config.stream_password_env, "journal.stream_password_env")
         if config.stream_credentials is not None:
             options["user_credentials"] = _checked(config.stream_credentials)
         if (context := _tls(config)) is not None:
@@ -397,13 +397,3 @@ def _checked(path: str) -> str:
             option=option,
         ) from None
     return path
-
-
-def _revealed(variable: str) -> str:
-    try:
-        return os.environ[variable]
-    except KeyError:
-        raise ConfigurationError(
-            f"stream_password_env names the environment variable {variable}, which is not set; export it",
-            option="journal.stream_password_env",
-        ) from None
