@@ -19,6 +19,7 @@ from sqlalchemy import (
     case,
     func,
     insert,
+    literal,
     literal_column,
     null,
     select,
@@ -125,6 +126,14 @@ class StatementBuilder:
         """Of a message: in this destination, and not of a prepared transaction."""
         t = self._tables.messages
         return and_(self._here(t), t.c.xid.is_(None))
+
+    def _versioned(self, row: str) -> tuple[Sql, Sql]:
+        """Return the query of a number of changes, nothing if there never was one, and the statement that
+        counts one more, which also locks out others that change something."""
+        state = self._tables.state
+        here = state.c.name == literal(row)
+        counting = update(state).where(here).values(number=state.c.number + ONE)
+        return self._compile(lambda: select(state.c.number).where(here)), self._compile(lambda: counting)
 
     def _equal(self, column: ColumnElement[str], value: ColumnElement[str]) -> ColumnElement[bool]:
         """Return a condition of which the plain comparison finds the index, and the exact one decides."""

@@ -27,7 +27,6 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    literal,
     literal_column,
     not_,
     or_,
@@ -53,14 +52,8 @@ class FlowStatements(KeyedMessages):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        f, state = self._tables.flow, self._tables.state
-        of_flow = state.c.name == literal(FLOW_ROW)
-        self.find_version = self._compile(lambda: select(state.c.number).where(of_flow))
-        """The number of changes; nothing if there never was one."""
-        self.count_change = self._compile(
-            lambda: update(state).where(of_flow).values(number=state.c.number + ONE)
-        )
-        """Also locks out others that change something."""
+        f = self._tables.flow
+        self.find_version, self.count_change = self._versioned(FLOW_ROW)
         of_keys = (f.c.keying, f.c.key_most, f.c.key_rate, f.c.key_burst)
         settings = (f.c.paused, f.c.most, f.c.rate, f.c.burst, *of_keys)
         self._columns = (*settings, f.c.drawn, f.c.last_key, f.c.credit)

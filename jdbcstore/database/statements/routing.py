@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, and_, bindparam, delete, literal, literal_column, or_, select, update
+from sqlalchemy import BigInteger, and_, bindparam, delete, literal_column, or_, select, update
 from sqlalchemy.sql import ColumnElement
 
 from jdbcstore.database.schema import ROUTING_ROW
-from jdbcstore.database.statements.builder import ONE, StatementBuilder
+from jdbcstore.database.statements.builder import StatementBuilder
 
 
 class RoutingStatements(StatementBuilder):
@@ -20,18 +20,9 @@ class RoutingStatements(StatementBuilder):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._now: ColumnElement[int] = literal_column(self._adapter.now_ms, BigInteger())
-        self._define_changes()
+        self.find_version, self.count_change = self._versioned(ROUTING_ROW)
         self._define_queues()
         self._define_exchanges()
-
-    def _define_changes(self) -> None:
-        state = self._tables.state
-        of_routing = state.c.name == literal(ROUTING_ROW)
-        self.find_version = self._compile(lambda: select(state.c.number).where(of_routing))
-        """The number of changes."""
-        self.count_change = self._compile(
-            lambda: update(state).where(of_routing).values(number=state.c.number + ONE)
-        )
 
     def _define_queues(self) -> None:
         q = self._tables.queues
