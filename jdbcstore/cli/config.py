@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from jdbcstore.cli.output import counted, print_table, printable, write_json, write_line
+from jdbcstore.cli.output import counted, print_table, printable, write_json, write_line, write_new
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.config import Configuration, load_file, shown_options, to_toml
 
@@ -59,11 +59,7 @@ def convert(settings: Settings, file: Path, output: Path | None) -> None:
     if output is None:
         sys.stdout.write(text)
         return
-    try:
-        with output.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError as error:
-        raise click.UsageError(f"{output} exists; remove it, or choose another file") from error
+    write_new(output, text)
     notes = counted(len(configuration.notes), "note")
     facts = {"file": str(output), "notes": _note_facts(configuration)}
     settings.print(facts, f"converted {file} to {output}, which ends with {notes}")

@@ -13,7 +13,7 @@ import click
 
 from jdbcstore.broker.condition import BrokerState
 from jdbcstore.cli.exit_codes import ExitCode, exit_code
-from jdbcstore.cli.output import note, print_table, printable, write_line
+from jdbcstore.cli.output import note, print_table, printable, write_line, write_new
 from jdbcstore.cli.readings import condition_line
 from jdbcstore.cli.settings import BrokerCommand, Settings
 from jdbcstore.errors import NotAuthorized, StoreError
@@ -66,7 +66,7 @@ def doctor(settings: Settings, report: Path | None) -> int:
         from jdbcstore.util.versions import versions
 
         text = issue_report(versions(__version__), configuration, store, error, installed, os.environ)
-        _write_new(report, text)
+        write_new(report, text)
         note(f"wrote {report}: read it, then attach it to the issue")
     facts = [*map(asdict, findings), *([] if health is None else _health_facts(health))]
     settings.print_each(facts, lambda: _print(findings, health))
@@ -104,14 +104,6 @@ def _broker(settings: Settings, error: StoreError | None) -> tuple[list[Finding]
         cure=condition["what_to_do"],
     )
     return [Finding("Broker process", broker.url, "", None, line)], [sick]
-
-
-def _write_new(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError as error:
-        raise click.UsageError(f"{path} exists; remove it, or choose another file") from error
 
 
 def _health_facts(health: Checkup) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -43,6 +44,15 @@ def print_json(values: Iterable[object]) -> None:
     """Write each value as one line of JSON."""
     for value in values:
         write_json(value)
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that must not exist yet."""
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError as error:
+        raise click.UsageError(f"{path} exists; remove it, or choose another file") from error
 
 
 def note(text: str) -> None:
