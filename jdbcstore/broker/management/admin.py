@@ -10,6 +10,7 @@ from aiohttp import web
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.http import as_json
 from jdbcstore.broker.management.reading import Views
+from jdbcstore.broker.management.texts import bare
 from jdbcstore.config.users import VIEW
 
 _CONTROL = dict.fromkeys(range(32)) | dict.fromkeys((0xFFFE, 0xFFFF))
@@ -36,7 +37,7 @@ class AdminPages:
         page = Element(f"{kind}s")
         for view in await self._views.destinations():
             if view.is_topic == (kind == "topic"):
-                element = SubElement(page, kind, name=_text(view.name.partition("://")[2]))
+                element = SubElement(page, kind, name=_text(bare(view.name)))
                 numbers = {
                     "size": view.size or 0,
                     "consumerCount": view.consumers,
@@ -57,7 +58,7 @@ class AdminPages:
                 "clientId": view.client_id or "",
                 "subscriptionName": view.name,
                 "connectionId": view.connection_id or "NOTSET",
-                "destinationName": view.destination.partition("://")[2],
+                "destinationName": bare(view.destination),
                 "selector": view.selector or "",
                 "active": "yes" if view.is_active else "no",
             }

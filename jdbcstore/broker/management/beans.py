@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from jdbcstore.broker.condition import BrokerState
 from jdbcstore.broker.management.bean_names import DOMAIN, BeanName, Keys, NoSuchBean, escaped
 from jdbcstore.broker.management.reading import Views
+from jdbcstore.broker.management.texts import bare
 from jdbcstore.broker.management.views import (
     BrokerView,
     ConnectionView,
@@ -136,7 +137,7 @@ class Beans:
         if not self._serves:
             return []
         views = await self._seen.destinations()
-        return [(self._of_destination(_bare(view.name), is_topic=view.is_topic), view) for view in views]
+        return [(self._of_destination(bare(view.name), is_topic=view.is_topic), view) for view in views]
 
     @_once
     async def _views(self) -> dict[str, DestinationView]:
@@ -269,7 +270,7 @@ class Beans:
             "TransportConnectors": {address: address for address in broker.addresses},
             **{
                 kind: [
-                    _reference(self._of_destination(_bare(view.name), is_topic=view.is_topic))
+                    _reference(self._of_destination(bare(view.name), is_topic=view.is_topic))
                     for view in of_kind
                 ]
                 for kind, of_kind in _by_kind(views).items()
@@ -294,7 +295,7 @@ class Beans:
     async def _read_destination(self, view: DestinationView) -> Attributes:
         limit = view.memory_limit
         attributes: Attributes = {
-            "Name": _bare(view.name),
+            "Name": bare(view.name),
             "DLQ": view.name in self._dead_letter_queues,
             "ConsumerCount": view.consumers,
             "ProducerCount": view.producers,
@@ -328,7 +329,7 @@ class Beans:
         return {
             "ClientId": self._client_of(view),
             "ConnectionId": view.connection_id or "NOTSET",
-            "DestinationName": _bare(view.destination),
+            "DestinationName": bare(view.destination),
             "DestinationQueue": not is_topic,
             "DestinationTopic": is_topic,
             "DestinationTemporary": False,
@@ -372,10 +373,6 @@ def _reference(name: BeanName) -> dict[str, str]:
     return {"objectName": str(name)}
 
 
-def _bare(name: str) -> str:
-    return name.partition("://")[2]
-
-
 def _kind(view: SubscriptionView) -> str:
     return view.destination.partition("://")[0]
 
@@ -403,7 +400,3 @@ def _spoken(seconds: float) -> str:
                 text += f" {more} {smaller[0]}{'s' if more > 1 else ''}"
             return text
     return f"{seconds:.3f} seconds"
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
