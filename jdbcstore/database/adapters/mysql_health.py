@@ -97,14 +97,11 @@ FROM performance_schema.data_lock_waits w
         if self._tables:
             [(size,)] = self._rows(_SIZE.format(names=self._names))
             self.figures["table_bytes"] = int(size)
-        try:
-            rows = self._rows(_TRANSACTIONS)
-            [(history,)] = self._rows(_HISTORY)
-        except Exception as error:
-            if error_number(error) not in _REFUSED:
-                raise
+        rows, histories = self._if_allowed(_TRANSACTIONS), self._if_allowed(_HISTORY)
+        if rows is None or histories is None:
             yield self._hidden("information_schema.INNODB_TRX", "GRANT PROCESS ON *.* TO {}")
             return
+        [(history,)] = histories
         programs = self._programs([row[1] for row in rows if row[1]])
         open_ = [_open(*row, program=programs.get(row[1], "")) for row in rows]
         masters = self._masters()
@@ -133,20 +130,21 @@ FROM performance_schema.data_lock_waits w
         """Return the clients' own names, by connection, where the server keeps them."""
         if not numbers:
             return {}
-        try:
-            rows = self._rows(_PROGRAMS.format(numbers=", ".join(map(str, numbers))))
-        except Exception as error:
-            if error_number(error) not in _REFUSED:
-                raise
-            return {}
+        rows = self._if_allowed(_PROGRAMS.format(numbers=", ".join(map(str, numbers))))
         return {
-            number: f"{name or client or 'a program'}, process {pid}, " for number, name, client, pid in rows
+            number: f"{name or client or 'a program'}, process {pid}, "
+            for number, name, client, pid in rows or ()
         }
 
     def _masters(self) -> set[str] | None:
         """Return the transactions that have locked the lock's row, or wait for it; None if hidden."""
+        rows = self._if_allowed(_LOCKED.format(lock=literal(self._lock)))
+        return None if rows is None else {id_ for (id_,) in rows}
+
+    def _if_allowed(self, query: str) -> list[tuple[Any, ...]] | None:
+        """Return the rows of a query; None if this user must not run it."""
         try:
-            return {id_ for (id_,) in self._rows(_LOCKED.format(lock=literal(self._lock)))}
+            return self._rows(query)
         except Exception as error:
             if error_number(error) not in _REFUSED:
                 raise
@@ -167,11 +165,8 @@ FROM performance_schema.data_lock_waits w
         )
 
     def _of_waits(self, open_: dict[str, _Open]) -> Iterator[Diagnosis]:
-        try:
-            rows = self._rows(self.waits)
-        except Exception as error:
-            if error_number(error) not in _REFUSED:
-                raise
+        rows = self._if_allowed(self.waits)
+        if rows is None:
             yield self._hidden("performance_schema.data_locks", "GRANT SELECT ON performance_schema.* TO {}")
             return
         # Slaves wait for the master's lock for as long as it has it.

@@ -145,17 +145,15 @@ class PostgresqlHealth(Health):
             else:
                 yield _Holder("long transaction", what, xids, seconds, end, waits)
         for name, pid, xids in self._rows(_SLOTS):
-            quoted = name.replace("'", "''")
             if pid is None:
                 what = f"the unused slot {name}"
-                cure = f"SELECT pg_drop_replication_slot('{quoted}')"
+                cure = f"SELECT pg_drop_replication_slot({literal(name)})"
             else:
                 what = f"the slot {name}, which session {pid} reads"
                 cure = "set hot_standby_feedback = off on the standby, or end its query"
             yield _Holder("replication slot", what, xids, None, cure)
         for gid, owner, seconds, xids in self._rows(_PREPARED):
-            quoted = gid.replace("'", "''")
-            cure = f"COMMIT PREPARED '{quoted}', or ROLLBACK PREPARED '{quoted}'"
+            cure = f"COMMIT PREPARED {literal(gid)}, or ROLLBACK PREPARED {literal(gid)}"
             yield _Holder("prepared transaction", f"{gid} of {owner}", xids, seconds, cure)
 
     @property
