@@ -7,6 +7,8 @@ a line of JSON with the facts and the reason, and then the message as in a recor
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -100,13 +102,11 @@ class Refused:
         :raises CorruptMessage: one is damaged
         """
         messages = []
-        try:
+        with self._translated():
             for name in self._kept.names():
                 data = self._kept.read(name) if name.endswith(_SUFFIX) else None
                 if data is not None:
                     messages.append(self._decoded(data, name))
-        except OSError as error:
-            raise self._unavailable(error) from error
         return sorted(messages, key=lambda message: message.sequence)
 
     def _decoded(self, data: bytes, name: str) -> RefusedMessage:
@@ -115,10 +115,8 @@ class Refused:
     def find(self, sequence: int) -> RefusedMessage:
         """Raise :class:`MessageNotFound` if it is not set aside."""
         name = f"{sequence}{_SUFFIX}"
-        try:
+        with self._translated():
             data = self._kept.read(name)
-        except OSError as error:
-            raise self._unavailable(error) from error
         if data is None:
             raise MessageNotFound(f"no message with the ID {sequence} is set aside in {self._kept.place}")
         return self._decoded(data, name)
@@ -138,23 +136,23 @@ class Refused:
             "reason": reason,
             "crc32": crc32(body),
         }
-        try:
+        with self._translated():
             self._kept.write(f"{sequence}{_SUFFIX}", json.dumps(facts).encode() + b"\n" + body)
-        except OSError as error:
-            raise self._unavailable(error) from error
 
     def drop(self, sequence: int) -> None:
         """Delete a refused message, if it is set aside; :class:`StoreUnavailable` if it cannot be removed."""
-        try:
+        with self._translated():
             self._kept.remove(f"{sequence}{_SUFFIX}")
-        except OSError as error:
-            raise self._unavailable(error) from error
 
-    def _unavailable(self, error: OSError) -> StoreUnavailable:
-        return StoreUnavailable(
-            f"the refused messages in {self._kept.place} cannot be read or written: {error.strerror};"
-            " check the disk"
-        )
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the refused messages in {self._kept.place} cannot be read or written: {error.strerror};"
+                " check the disk"
+            ) from error
 
 
 def _decode(data: bytes, path: str) -> RefusedMessage:
