@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import Row, Sql
@@ -20,6 +20,8 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.claims import Claims
 from jdbcstore.stores.claims.joined import JoinedTransaction
 from jdbcstore.util.clock import Clock
+
+T = TypeVar("T")
 
 _MOST_KNOWN = 1000
 """Queues and exchanges in memory: there may be a new one for each client that awaits answers."""
@@ -116,17 +118,18 @@ class Routing:
 
     def __init__(self, claims: Claims, grace: float) -> None:
         self._claims = claims
-        self._clock = claims.database.clock
+        self._database = database = claims.database
+        self._clock = database.clock
         self._grace_ms = round(grace * 1000)
         self._used: dict[str, float] = {}
         """When a use of queues that expire was last written down."""
         self._known: KnownRouting | None = None
-        claims.database.session.prepare_routing()
-        claims.database.session.drop_idle()
-        self._sql = claims.database.session.of(RoutingStatements)
+        database.session.prepare_routing()
+        database.session.drop_idle()
+        self._sql = database.session.of(RoutingStatements)
 
     def _fetch(self, sql: Sql, **values: Any) -> list[Row]:
-        return self._claims.database.run(lambda connection: connection.fetch(sql, **values))
+        return self._database.run(lambda connection: connection.fetch(sql, **values))
 
     def _change(self, *changes: tuple[Sql, dict[str, Any]]) -> None:
         def change(connection: Connection) -> None:
@@ -135,10 +138,7 @@ class Routing:
                     connection.execute(sql, **values)
                 connection.execute(self._sql.count_change)
 
-        try:
-            self._claims.database.run(change)
-        finally:
-            self._known = None
+        self._run(change)
 
     def _insert(self, sql: Sql, **values: Any) -> bool:
         """Return whether there was no such row before."""
@@ -148,14 +148,18 @@ class Routing:
                 with connection.transaction():
                     connection.execute(sql, **values)
                     connection.execute(self._sql.count_change)
-            except self._claims.database.session.failures as error:
-                if self._claims.database.session.classify(error) is not Failure.DUPLICATE:
+            except self._database.session.failures as error:
+                if self._database.session.classify(error) is not Failure.DUPLICATE:
                     raise
                 return False
             return True
 
+        return self._run(insert)
+
+    def _run(self, change: Callable[[Connection], T]) -> T:
+        """Make a change, after which what is known is read again."""
         try:
-            return self._claims.database.run(insert)
+            return self._database.run(change)
         finally:
             self._known = None
 
@@ -194,6 +198,11 @@ class Routing:
                 again(*declaration)
         return bool(assumed)
 
+    def _find(self, load: Callable[[str], T | None], name: str) -> T | None:
+        """Read a queue or an exchange, after declaring what was assumed to be there if it is not."""
+        declared = load(name)
+        return load(name) if declared is None and self._declare_assumed(self._known) else declared
+
     def known_queue(self, name: str) -> DeclaredQueue | None:
         """Return a queue as in memory; for :meth:`send`, which checks it."""
         there, queue = self._current().get("queue", name)
@@ -231,7 +240,7 @@ class Routing:
         if declared == wanted:
             if recent:
                 return
-            self._claims.database.run(lambda connection: connection.execute(self._sql.change_queue, **values))
+            self._database.run(lambda connection: connection.execute(self._sql.change_queue, **values))
         else:
             if declared is None:
                 self._remove_unused(name)
@@ -248,10 +257,7 @@ class Routing:
 
     def find_queue(self, name: str) -> DeclaredQueue | None:
         """Return a queue; None if there is none of this name."""
-        declared = self._load_queue(name)
-        if declared is None and self._declare_assumed(self._known):
-            declared = self._load_queue(name)
-        return declared
+        return self._find(self._load_queue, name)
 
     def _load_queue(self, name: str) -> DeclaredQueue | None:
         known, queue, until = self._current(), None, float("inf")
@@ -264,7 +270,7 @@ class Routing:
         """Keep a queue from expiring; whether it is there."""
         values = {"name_": name, "unused_ms": self._unused_ms(expires_ms)}
         # Some drivers count only rows that have changed.
-        used = self._claims.database.run(lambda connection: connection.change(self._sql.use_queue, **values))
+        used = self._database.run(lambda connection: connection.change(self._sql.use_queue, **values))
         return bool(used) or self._load_queue(name) is not None
 
     def remove_queue(self, name: str) -> int:
@@ -292,22 +298,16 @@ class Routing:
                 connection.execute(self._sql.count_change)
                 return True
 
-        if not self._claims.database.run(is_unused):
+        if not self._database.run(is_unused):
             return False
         self._claims.queue(Destination.queue(name)).purge()
-        try:
-            return self._claims.database.run(remove)
-        finally:
-            self._known = None
+        return self._run(remove)
 
     # Exchanges
 
     def find_exchange(self, name: str) -> Exchange | None:
         """Return an exchange with its bindings to queues that exist; None if there is none of this name."""
-        declared = self._load_exchange(name)
-        if declared is None and self._declare_assumed(self._known):
-            declared = self._load_exchange(name)
-        return declared
+        return self._find(self._load_exchange, name)
 
     def _load_exchange(self, name: str) -> Exchange | None:
         known, rows = self._current(), self._fetch(self._sql.find_exchange, name_=name)
@@ -404,14 +404,14 @@ class Routing:
 
     def _send(self, messages: Mapping[str, Message], version: int, durable: bool) -> bool:
         queues = [self._claims.queue(Destination.queue(name)) for name in messages]
-        self._claims.database.lease.check()
+        self._database.lease.check()
         rows = [
-            self._claims.database.encode(queue.destination, message)
+            self._database.encode(queue.destination, message)
             for queue, message in zip(queues, messages.values(), strict=True)
         ]
         keyed = {queue.destination.qualified_name for queue in queues if queue.flow.files()}
-        added = self._claims.database.run(
-            lambda connection: self._claims.database.adder.add_routed(
+        added = self._database.run(
+            lambda connection: self._database.adder.add_routed(
                 connection, rows, version, durable=durable, keyed=keyed
             )
         )
