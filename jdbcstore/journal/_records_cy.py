@@ -7,6 +7,7 @@ from typing import Any
 
 from crc32c import crc32c
 
+from jdbcstore.journal.abc import WriteBatch
 from jdbcstore.journal.layout import FIELDS, HEAD, RECORD, JournalEntry, Record, WrittenEntry
 from jdbcstore.util.core import plain as cython
 from jdbcstore.util.core import use_compiled
@@ -27,8 +28,8 @@ def frame(
     durable: int,
     room: int,
     place: tuple[int, int],
-) -> tuple[list[bytes], list[WrittenEntry], int]:
-    """Return the records of as many entries as fit into ``room`` bytes, in pieces, the entries, and the size.
+) -> WriteBatch:
+    """Return the records of as many entries as fit into ``room`` bytes.
 
     The first gets this number and sequence, and is written to this place, a segment and an offset.
     """
@@ -60,7 +61,10 @@ def frame(
         written.append(new_tuple(_WRITTEN, (entry, number, sequence, segment, body)))
         number += 1
         sequence += count
-    return parts, written, total
+    data = b"".join(parts)
+    if len(data) != total:
+        raise ValueError("an entry's size is not that of its chunks")
+    return WriteBatch(data, written, sequence - 1)
 
 
 def records(

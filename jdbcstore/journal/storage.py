@@ -191,12 +191,7 @@ class Segments:
             current = self._live[-1]
         first = self.last_number + 1, self.last_sequence + 1
         place, room = (current.header.number, current.end), current.size - current.end
-        parts, written, size = frame(entries, self._stamp, *first, self._durable, room, place)
-        data = b"".join(parts)
-        if len(data) != size:
-            raise ValueError("an entry's size is not that of its chunks")
-        last = written[-1]
-        return WriteBatch(data, written, last.sequence + last.entry.sequences - 1)
+        return frame(entries, self._stamp, *first, self._durable, room, place)
 
     def write(self, batch: WriteBatch) -> None:
         current, last = self._live[-1], batch.written[-1].number

@@ -407,12 +407,7 @@ class StreamLog:
         at = self._last + 1
         stamp = Stamp.at(self.journal, at)
         first = self.last_number + 1, self.last_sequence + 1
-        parts, written, size = frame(entries, stamp, *first, self.last_number, _ANY_SIZE, (at, 0))
-        data = b"".join(parts)
-        if len(data) != size:
-            raise ValueError("an entry's size is not that of its chunks")
-        last = written[-1]
-        return WriteBatch(data, written, last.sequence + last.entry.sequences - 1)
+        return frame(entries, stamp, *first, self.last_number, _ANY_SIZE, (at, 0))
 
     def write(self, batch: WriteBatch) -> None:
         self._check_room(len(batch.data))
