@@ -181,18 +181,6 @@ def _body(kind: int, body: bytes) -> tuple[BodyType, Any]:
     return read(body)
 
 
-def _text_body(body: bytes) -> tuple[BodyType, Any]:
-    return BodyType.TEXT, Buffer(body).nullable_simple_string() if body else None
-
-
-def _map_body(body: bytes) -> tuple[BodyType, Any]:
-    return BodyType.MAP, Buffer(body).properties() if body else {}
-
-
-def _object_body(body: bytes) -> tuple[BodyType, Any]:
-    return BodyType.OBJECT, Buffer(body).sized() if body else None
-
-
 def _stream_body(body: bytes) -> tuple[BodyType, Any]:
     buffer, items = Buffer(body), []
     while buffer.left:
@@ -202,10 +190,10 @@ def _stream_body(body: bytes) -> tuple[BodyType, Any]:
 
 _BODIES: dict[int, Callable[[bytes], tuple[BodyType, Any]]] = {
     0: lambda body: (BodyType.BYTES, body) if body else (BodyType.MESSAGE, None),
-    2: _object_body,
-    3: _text_body,
+    2: lambda body: (BodyType.OBJECT, Buffer(body).sized() if body else None),
+    3: lambda body: (BodyType.TEXT, Buffer(body).nullable_simple_string() if body else None),
     4: lambda body: (BodyType.BYTES, body),
-    5: _map_body,
+    5: lambda body: (BodyType.MAP, Buffer(body).properties() if body else {}),
     6: _stream_body,
 }
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.tools.importing.artemis.journal import JournalReader, JournalRecord, journal_files
+from jdbcstore.tools.importing.artemis.journal import JournalReader, Records, journal_files
 from jdbcstore.tools.importing.replay import BodyPlace
 from jdbcstore.tools.importing.source import BodyFiles, NothingToImport, SharedLocks
 
@@ -74,17 +74,15 @@ class ArtemisFiles:
     def close(self) -> None:
         self._resources.close()
 
-    def bindings(self) -> Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]:
+    def bindings(self) -> Records:
         """Yield the records of the journal of the queues."""
         yield from self._records(self._bindings, "bindings")
 
-    def messages(self) -> Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]:
+    def messages(self) -> Records:
         """Yield the records of the journal of the messages."""
         yield from self._records(self._journal, "amq")
 
-    def _records(
-        self, folder: Path, extension: str
-    ) -> Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]:
+    def _records(self, folder: Path, extension: str) -> Records:
         def broken(path: Path, reason: str) -> None:
             self._damaged(self._files.number(path), 0, path.stat().st_size, reason)
 

@@ -76,6 +76,12 @@ class JournalRecord(NamedTuple):
     """Of an outcome: the records of the transaction in the same file; -1 if that is not known."""
 
 
+Content = Callable[[int, int], bytes]
+"""(offset, size) -> bytes of a record's file or row."""
+Records = Iterator[tuple[JournalRecord, int, Content]]
+"""Each record, the number of its file, and its content."""
+
+
 def journal_files(folder: Path, extension: str, on_damage: Callable[[Path, str], None]) -> list[LogFile]:
     """Return the files of a journal in a folder, in the order in which they were written.
 

@@ -19,7 +19,7 @@ from jdbcstore.tools.importing.artemis.amqp import read_amqp, skip_amqp
 from jdbcstore.tools.importing.artemis.buffer import Buffer
 from jdbcstore.tools.importing.artemis.core import Envelope, read_core, skip_core
 from jdbcstore.tools.importing.artemis.files import PagedRecord, PageOrder
-from jdbcstore.tools.importing.artemis.journal import JournalRecord
+from jdbcstore.tools.importing.artemis.journal import Content, JournalRecord, Records
 from jdbcstore.tools.importing.artemis.queues import NoCounterpart, Target, target_of, topic_of
 from jdbcstore.tools.importing.artemis.records import ArtemisQueue
 from jdbcstore.tools.importing.artemis.state import Found, LeftMessage, LiveState, Reference
@@ -30,8 +30,6 @@ from jdbcstore.tools.importing.source import Findings, SharedLocks
 _MOST_SEQUENCE = 2**31 - 1
 _LARGE_CORE = (1, 255)
 _FROM_STATE = 0
-
-Records = Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]
 
 
 class Storage(Protocol):
@@ -149,9 +147,7 @@ class ArtemisSource(ReplayedRows):
                 case _:
                     self._keep_queues([change])
 
-    def _queue(
-        self, record: JournalRecord, file: int, content: Callable[[int, int], bytes]
-    ) -> ArtemisQueue | None:
+    def _queue(self, record: JournalRecord, file: int, content: Content) -> ArtemisQueue | None:
         """Return the queue that a record has; None if it has another content, or deletes one."""
         if record.content != records.QUEUE:
             return None

@@ -12,7 +12,7 @@ from jdbcstore.database.statements import artemis as sql
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.tools.importing.artemis import journal, records
-from jdbcstore.tools.importing.artemis.journal import JournalRecord
+from jdbcstore.tools.importing.artemis.journal import Content, JournalRecord
 from jdbcstore.tools.importing.replay import BodyPlace, PrivateFile
 
 _WHOLE_PAGE = -1
@@ -99,7 +99,7 @@ class LiveState(PrivateFile):
 
     # Reading the journal
 
-    def read(self, record: JournalRecord, file: int, content: Callable[[int, int], bytes]) -> None:
+    def read(self, record: JournalRecord, file: int, content: Content) -> None:
         """Apply a record, or keep it for the outcome of its transaction; damage is reported.
 
         :param content: returns bytes of the file, from an offset, of a size
@@ -120,7 +120,7 @@ class LiveState(PrivateFile):
             case _:
                 self._read_change(record, file, content)
 
-    def _read_change(self, record: JournalRecord, file: int, content: Callable[[int, int], bytes]) -> None:
+    def _read_change(self, record: JournalRecord, file: int, content: Content) -> None:
         try:
             change = self._change(record, file, content)
         except CorruptMessage as error:
@@ -141,9 +141,7 @@ class LiveState(PrivateFile):
         transaction.counts[file] = transaction.counts.get(file, 0) + 1
         return transaction
 
-    def _change(
-        self, record: JournalRecord, file: int, content: Callable[[int, int], bytes]
-    ) -> Change | None:
+    def _change(self, record: JournalRecord, file: int, content: Content) -> Change | None:
         at, size = record.body
         place = BodyPlace(file, at, size)
         kind = record.content
@@ -212,7 +210,7 @@ class LiveState(PrivateFile):
         for change in transaction.removals:
             self.loose += not self._delete(change.id)
 
-    def _prepare(self, record: JournalRecord, file: int, content: Callable[[int, int], bytes]) -> None:
+    def _prepare(self, record: JournalRecord, file: int, content: Content) -> None:
         transaction = self._open.setdefault(record.transaction, _Transaction())
         if not self._is_complete(record, file, transaction):
             del self._open[record.transaction]

@@ -15,7 +15,7 @@ from jdbcstore.database.statements import artemis as sql
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.tools.importing.artemis import journal, records
 from jdbcstore.tools.importing.artemis.files import PAGE_NAME, Damaged, PagedRecord, read_page
-from jdbcstore.tools.importing.artemis.journal import JournalRecord
+from jdbcstore.tools.importing.artemis.journal import JournalRecord, Records
 from jdbcstore.tools.importing.replay import BodyPlace
 from jdbcstore.tools.importing.source import NothingToImport, SharedLocks, SourceInUse
 
@@ -109,15 +109,15 @@ class ArtemisTables:
                 if match := pattern.fullmatch(file):
                     yield int(match[1]), (name, id_)
 
-    def bindings(self) -> Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]:
+    def bindings(self) -> Records:
         """Yield the records of the journal of the queues."""
         yield from self._records(0)
 
-    def messages(self) -> Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]:
+    def messages(self) -> Records:
         """Yield the records of the journal of the messages."""
         yield from self._records(1)
 
-    def _records(self, number: int) -> Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]:
+    def _records(self, number: int) -> Records:
         rows = self._tables.stream(sql.find_records(self._names[number]))
         for id_, kind, transaction, content, record, data, seq in rows:
             body = bytes((data if kind == journal.PREPARE else record) or b"")
