@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, is_dataclass
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -55,7 +56,7 @@ class Api:
             answer = await self._management.perform(operation, actor, *values, **arguments)
             if answer is None and not operation.only_reads:
                 answer = {}
-            return web.json_response(answer, dumps=_dumps)
+            return web.json_response(answer, dumps=partial(json.dumps, default=_plain))
 
         return handle
 
@@ -156,10 +157,6 @@ def _page(page: MessagePage) -> dict[str, Any]:
         "next": position(page.next),
         "transient": page.transient,
     }
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, default=_plain)
 
 
 _SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
