@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import (
@@ -82,7 +81,6 @@ class Journal:
         files: Files | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._directory = Path(config.directory)
         self._place = config.place
         self._config = config
         self._committed = committed

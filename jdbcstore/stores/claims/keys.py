@@ -144,7 +144,6 @@ class KeyedTaking:
     """Chooses messages of one queue by their keys, and claims them where the queue is locked."""
 
     def __init__(self, session: DatabaseSession, container: str) -> None:
-        self._adapter = session.adapter
         self.sql = session.of(FlowStatements)
         self._claims = session.of(ClaimStatements)
         self._container = container

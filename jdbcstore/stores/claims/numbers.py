@@ -105,7 +105,6 @@ class _Reading:
         *,
         only_set: bool,
     ) -> None:
-        self._session = session
         self._connection = connection
         self._settings = settings
         self._key_settings = key_settings

@@ -340,7 +340,7 @@ def test_what_is_prepared_is_not_written_again_and_again(tmp_path: Path) -> None
     for number in range(3):
         fill(store.queue("A"), f"{number}")
         store.checkpoint()
-    journal = Path(store._journal._directory)
+    journal = Path(store._journal._config.directory)
     assert store._overlay.last_number == 7
     assert prepares(journal) == 4
 
@@ -352,7 +352,7 @@ def test_what_is_prepared_is_not_written_again_and_again(tmp_path: Path) -> None
         # So much that they are in the way of files that could be released.
         fill(store.queue("A"), "y" * 10_000)
     store.checkpoint()
-    journal = Path(store._journal._directory)
+    journal = Path(store._journal._config.directory)
     numbers = [one.number for one in records(journal) if isinstance(one, Record) and one.kind == PREPARE]
     assert numbers
     assert numbers[0] > 4
