@@ -28,7 +28,10 @@ class TurnLoop(asyncio.SelectorEventLoop):
         """Functions to call once at the end of this iteration, after the ready callbacks."""
         self._is_changed = False
         """Whether anything was scheduled since the loop decided the time to wait for events."""
-        super().__init__(_Selector(self._end))
+        selector = selectors.DefaultSelector()
+        self._wait = selector.select
+        selector.select = self._select  # type: ignore[method-assign]
+        super().__init__(selector)
         self.time = time.monotonic  # type: ignore[method-assign]  # the same; it is asked for several times a turn
 
     def call_soon(
@@ -47,10 +50,10 @@ class TurnLoop(asyncio.SelectorEventLoop):
         self._is_changed = True
         return super().call_at(when, callback, *args, context=context)
 
-    def _end(self) -> bool:
-        """Run the collected work of this iteration; return whether there is more to do immediately."""
+    def _select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Run the collected work of this iteration, then wait for events, unless there is more to do."""
         if not self.ends:
-            return False
+            return self._wait(timeout)
         self._is_changed = False
         for _ in range(_PASSES):
             ends = [*self.ends]
@@ -63,18 +66,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
                     self.call_exception_handler({"message": text, "exception": error})
             if not self.ends:
                 break
-        return self._is_changed or bool(self.ends)
-
-
-class _Selector(selectors.DefaultSelector):
-    """A selector that calls ``end`` before it waits; if that returns true, it does not wait."""
-
-    def __init__(self, end: Callable[[], bool]) -> None:
-        super().__init__()
-        self._end = end
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        return super().select(0 if self._end() else timeout)
+        return self._wait(0 if self._is_changed or self.ends else timeout)
 
 
 def at_end_of(loop: AbstractEventLoop) -> Callable[[Callable[[], object]], object]:

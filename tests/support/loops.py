@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jdbcstore.broker.turns import TurnLoop
 
 
@@ -10,6 +12,6 @@ class CountingLoop(TurnLoop):
 
     turns = 0
 
-    def _end(self) -> bool:
+    def _select(self, timeout: float | None = None) -> Any:
         self.turns += 1
-        return super()._end()
+        return super()._select(timeout)
