@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 Call = Callable[[], object]
+End = Callable[[Any, BaseException | None], object]
+"""(result, None) or (None, error)."""
 _making = threading.Lock()
 """Held briefly, so that a promise is either completed first or waited for first."""
 
@@ -36,16 +38,12 @@ _thread = _Thread()
 
 
 class LoopCalls:
-    """Calls from any thread that an event loop makes, in their order. They must not raise.
+    """Calls from any thread that an event loop makes, in their order. They must not raise."""
 
-    To be made in the loop's thread.
-    """
-
-    __slots__ = ("_calls", "_thread", "_woken", "loop")
+    __slots__ = ("_calls", "_woken", "loop")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = loop
-        self._thread = threading.get_ident()
         self._calls: deque[Call] = deque()
         self._woken = False
 
@@ -63,18 +61,15 @@ class LoopCalls:
             return
         self._woken = True
         try:
-            self.loop.call_soon_threadsafe(self._run)
+            self.loop.call_soon_threadsafe(self.run)
         except RuntimeError:
             log.debug("the event loop was closed before the write completed")
 
-    def run_or_wake(self) -> None:
-        """Make the calls, if this is the loop's thread, else schedule them."""
-        if threading.get_ident() == self._thread and self.loop.is_running():
-            self._run()
-        else:
+    def run(self) -> None:
+        """Make the calls, if the loop runs in this thread, else schedule them."""
+        if asyncio._get_running_loop() is not self.loop:
             self.wake()
-
-    def _run(self) -> None:
+            return
         self._woken = False
         calls = self._calls
         for _ in range(len(calls)):
@@ -98,7 +93,7 @@ class Burst:
         if self._woken is not None:
             _thread.woken = None
             for loop_calls in self._woken:
-                loop_calls.run_or_wake()
+                loop_calls.run()
 
 
 class StoreFuture(Future[T]):
@@ -122,7 +117,7 @@ class StoreFuture(Future[T]):
             raise asyncio.CancelledError
         return self.result()
 
-    def outcome(self) -> tuple[Any, BaseException | None]:
+    def _outcome(self) -> tuple[Any, BaseException | None]:
         """Return the result, or None and the error, once it is done."""
         try:
             error = self.exception()
@@ -130,9 +125,9 @@ class StoreFuture(Future[T]):
             error = cancelled
         return (self.result() if error is None else None), error
 
-    def call_when_done(self, loop_calls: LoopCalls, call: Callable[[Future[Any]], object]) -> None:
-        """Call this with the future on an event loop, once it is done; cheaper than a callback."""
-        self.add_done_callback(lambda done: loop_calls.add(partial(call, done)))
+    def call_when_done(self, loop_calls: LoopCalls, call: End) -> None:
+        """Call this with the outcome on an event loop, once it is done; cheaper than a callback."""
+        self.add_done_callback(lambda _: loop_calls.add(partial(call, *self._outcome())))
 
     _done_callbacks: list[Callable[[Any], object]]
 
@@ -152,7 +147,7 @@ def _of(loop: AbstractEventLoop) -> LoopCalls:
     return loop_calls
 
 
-def _wake(waiter: asyncio.Future[None], _done: object) -> None:
+def _wake(waiter: asyncio.Future[None], *_outcome: object) -> None:
     if not waiter.done():
         waiter.set_result(None)
 
@@ -195,7 +190,7 @@ class QueuedFuture(StoreFuture[Any]):
 
     _state: str
     _made: threading.Condition | None
-    _awaited: tuple[LoopCalls, Callable[[Future[Any]], object]] | None
+    _awaited: tuple[LoopCalls, End] | None
     """The call for the first task that awaits it."""
 
     def __init__(self, queue: WorkQueue[T], work: T) -> None:
@@ -219,7 +214,7 @@ class QueuedFuture(StoreFuture[Any]):
                 made = self._made
         return made
 
-    def call_when_done(self, loop_calls: LoopCalls, call: Callable[[Future[Any]], object]) -> None:
+    def call_when_done(self, loop_calls: LoopCalls, call: End) -> None:
         with _making:
             if self._made is None and self._awaited is None and self._state == "PENDING":
                 self._awaited = loop_calls, call
@@ -232,7 +227,7 @@ class QueuedFuture(StoreFuture[Any]):
         self._work = None  # it refers to this: messages would stay until a garbage collection
         if awaited is not None:
             loop_calls, call = awaited
-            loop_calls.add(partial(call, self))
+            loop_calls.add(partial(call, *self._outcome()))
 
     def set_result(self, result: Any, /) -> None:
         with _making:
@@ -245,13 +240,7 @@ class QueuedFuture(StoreFuture[Any]):
         self._work = None  # as in _notify, which each write would call
         if self._awaited is not None:
             (loop_calls, call), self._awaited = self._awaited, None
-            loop_calls.add(partial(call, self))
-
-    def outcome(self) -> tuple[Any, BaseException | None]:
-        """Return the result, or None and the error, once it is done."""
-        if self._state == "FINISHED":
-            return self._result, self._exception
-        return super().outcome()
+            loop_calls.add(partial(call, result, None))
 
     def set_exception(self, exception: BaseException | None, /) -> None:
         super().set_exception(exception)

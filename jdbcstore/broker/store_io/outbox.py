@@ -23,14 +23,12 @@ from jdbcstore.broker.store_io.room import StorageRoom
 from jdbcstore.errors import OutcomeUnknown, StorageFull, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from jdbcstore.util.futures import LoopCalls, StoreFuture, Unsettled
+from jdbcstore.util.futures import End, LoopCalls, StoreFuture, Unsettled
 
 _MAX_BATCH = 256
 """The most messages of one write, so that no message waits for a much longer write."""
 
 Start = Callable[[], StoreFuture[Any]]
-End = Callable[[Any, BaseException | None], None]
-"""(result, None) or (None, error), on the loop."""
 
 
 class StoreLine:
@@ -46,7 +44,7 @@ class StoreLine:
         self._max_bytes = max_bytes
         self._count = 0
         self._bytes = 0
-        self._deferred: deque[tuple[int, Start, int, End]] = deque()
+        self._deferred: deque[tuple[Start, int, End, int]] = deque()
         self._idle: Callable[[], None] | None = None
         self._last = 0
         """The number of the last submitted write."""
@@ -55,21 +53,35 @@ class StoreLine:
         self._behind: deque[tuple[int, Callable[[], None]]] = deque()
         """Callbacks that wait until all writes up to a number have ended."""
 
-    def submit(self, start: Start, size: int, end: End) -> None:
-        """Call ``start`` when the limits allow, and ``end`` once its future is done."""
-        self._last = number = self._last + 1
-        self._unended[number] = None
-        if self._deferred or self._count >= self._max_count or self._bytes >= self._max_bytes:
-            self._deferred.append((number, start, size, end))
-        else:
-            self._start(number, start, size, end)
+    def submit(self, start: Start, size: int, end: End, number: int = 0) -> None:
+        """Call ``start`` when the limits allow, and ``end`` once its future is done.
+
+        :param number: the number of a write that was deferred, and is allowed now
+        """
+        if not number:
+            self._last = number = self._last + 1
+            self._unended[number] = None
+            if self._deferred or self._count >= self._max_count or self._bytes >= self._max_bytes:
+                self._deferred.append((start, size, end, number))
+                return
+        try:
+            future = start()
+        except BaseException as error:
+            del self._unended[number]
+            if not isinstance(error, StoreError):
+                raise
+            end(None, error)
+            return
+        self._count += 1
+        self._bytes += size
+        future.call_when_done(self._arrivals, partial(self._ended, number, size, end))
 
     @property
     def pending(self) -> tuple[int, int]:
         """The number and the bytes of pending writes."""
         return (
             self._count + len(self._deferred),
-            self._bytes + sum(size for _, _, size, _ in self._deferred),
+            self._bytes + sum(size for _, size, _, _ in self._deferred),
         )
 
     @property
@@ -90,31 +102,18 @@ class StoreLine:
         while self._behind and self._behind[0][0] < next(iter(self._unended), self._last + 1):
             self._behind.popleft()[1]()
 
-    def _start(self, number: int, start: Start, size: int, end: End) -> None:
-        try:
-            future = start()
-        except BaseException as error:
-            del self._unended[number]
-            if not isinstance(error, StoreError):
-                raise
-            end(None, error)
-            return
-        self._count += 1
-        self._bytes += size
-        future.call_when_done(self._arrivals, partial(self._ended, number, size, end))
-
-    def _ended(self, number: int, size: int, end: End, future: StoreFuture[Any]) -> None:
+    def _ended(self, number: int, size: int, end: End, result: Any, error: BaseException | None) -> None:
         self._count -= 1
         self._bytes -= size
         del self._unended[number]
         try:
-            end(*future.outcome())
+            end(result, error)
         except Exception as defect:
             # Its caller is never notified; the ends of other writes still run.
             self._on_defect(defect)
         while self._deferred and self._count < self._max_count and self._bytes < self._max_bytes:
             try:
-                self._start(*self._deferred.popleft())
+                self.submit(*self._deferred.popleft())
             except Exception as defect:
                 self._on_defect(defect)
         if self._behind:
