@@ -15,7 +15,6 @@ from typing import Protocol
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, ProducerId
 from jdbcstore.message.message import Message
-from jdbcstore.util.futures import Unsettled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +243,3 @@ class Watcher(Protocol):
 
     def happened(self, event: MessageEvent) -> None:
         """Receive an event; not called if only temporary destinations are watched."""
-
-
-Accept = Callable[[Message, str, Unsettled[None]], None]
-"""Takes a message of a connection, and completes when it is durable, if it is stored."""

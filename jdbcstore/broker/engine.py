@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from jdbcstore.abc import InMemory, KeepsLargeBodies, KeepsOutbox, Store, Transaction, XATransaction
 from jdbcstore.broker.amending import amending
-from jdbcstore.broker.api import Accept, BrokerTransaction, Consumer, Subscription, SubscriptionRequest
+from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
 from jdbcstore.broker.deletion import DestinationDeletion
 from jdbcstore.broker.destinations import DestinationRegistry
 from jdbcstore.broker.directory import Directory
@@ -266,19 +266,18 @@ class Engine:
         send = partial(self._send_in_turn, connection_id=connection_id)
         return send(message) if self._tracing is None else self._tracing.send(message, connection_id, send)
 
-    def lane_to(self, message: Message, connection_id: str) -> Accept | None:
-        """Return a function that takes a message which only needs storing; None if the message needs
-        :meth:`send`.
+    def lane_to(self, message: Message, connection_id: str) -> Queue | None:
+        """Return the queue of a message that only needs storing; None if the message needs :meth:`send`.
 
-        The next message may be a different case.
+        For a later callback of the loop, the same message may be a different case.
         """
         destination = message.destination if message.persistent and message.reply_to is None else None
         if destination is None or self._has_policies or connection_id in self._gates.closed:
             return None
         target = self._by_name.get(destination)
-        if not isinstance(target, Queue) or target.is_rerouted:
+        if not isinstance(target, Queue) or target.is_rerouted or not target.only_stores:
             return None
-        return target.lane
+        return target
 
     def _send_in_turn(self, message: Message, connection_id: str) -> Future[None]:
         if connection_id in self._gates.closed:

@@ -25,7 +25,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.util.futures import StoreFuture
 
-_OVERHEAD = 1536
+MESSAGE_OVERHEAD = 1536
 """Approximate bytes of a message in memory in addition to its content."""
 ENTRY_SIZE = 512
 """Approximate bytes of an entry without its message, including the state in its subscription."""
@@ -34,7 +34,7 @@ _sequence = attrgetter("sequence")
 
 def size_of(message: Message) -> int:
     """Return the approximate bytes of a message in memory."""
-    return message.memory_size + _OVERHEAD
+    return message.memory_size + MESSAGE_OVERHEAD
 
 
 class SharedMessage:

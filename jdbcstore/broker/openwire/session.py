@@ -318,12 +318,12 @@ class OpenWireSession:
     def _check_may_send(self, destination: Destination | None) -> None:
         if destination is None:
             raise InvalidDestination("a message needs a destination")
-        if destination not in self._access.writable:
-            self._access.check_may_write(destination)
+        self._access.check_may_write(destination)
 
     def _send(self, message: Message, receipt: Receipt, size: int, stored: int) -> None:
         message_id, producers = message.message_id, self._producers
-        self._check_may_send(message.destination)
+        if message.destination not in self._access.writable:
+            self._check_may_send(message.destination)
         if message_id is None or message_id.producer_id is None:
             raise ProtocolError("a message needs a message id")
         if message.user_id != self._access.user_id:

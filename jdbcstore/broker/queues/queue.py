@@ -15,7 +15,6 @@ from functools import partial
 from itertools import count
 
 from jdbcstore.abc import Cursor, MessageReference, MessageStore, Page, Transaction
-from jdbcstore.broker.api import Accept
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor, StoredRows
@@ -38,7 +37,7 @@ from jdbcstore.errors import SpillFailed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
-from jdbcstore.util.futures import StoreFuture, Unsettled
+from jdbcstore.util.futures import StoreFuture
 
 log = logging.getLogger(__name__)
 
@@ -204,21 +203,18 @@ class Queue:
                 return promise
             self._ahead += 1
             promise.add_done_callback(self._landed)
-        self._outbox.add(PendingSend(message, self, connection_id, promise))
+        self._outbox.add(PendingSend(message, self, connection_id, promise, message.memory_size))
         return promise
 
     @property
-    def lane(self) -> Accept | None:
-        """The fast path for messages that only need storing; None if they must wait, or are dispatched
+    def only_stores(self) -> bool:
+        """Whether the next persistent messages only need storing; if not, they must wait, or are dispatched
         before."""
         if self.store is None or self._concurrent is not None:
-            return None
+            return False
         # The window of a store's cursor is never full, so there is no check for each message.
         fills = type(self.pending.stored.cursor) is not StoreCursor or self._resources.stored is not None
-        return None if fills and self._stored_flow.must_wait else self._accept
-
-    def _accept(self, message: Message, connection_id: str, completion: Unsettled[None]) -> None:
-        self._outbox.add(PendingSend(message, self, connection_id, completion))
+        return not (fills and self._stored_flow.must_wait)
 
     def _landed(self, _: Future[None]) -> None:
         self._ahead -= 1
@@ -281,7 +277,8 @@ class Queue:
     def _admit_blocked(self) -> None:
         """Let blocked producers send, if there is room."""
         while (blocked := self._stored_flow.take()) is not None:
-            self._outbox.add(PendingSend(blocked.message, self, blocked.connection_id, blocked.promise))
+            message, promise = blocked.message, blocked.promise
+            self._outbox.add(PendingSend(message, self, blocked.connection_id, promise, message.memory_size))
         while (blocked := self._transient_flow.take()) is not None:
             self.arrive(blocked.message, None, blocked.connection_id)
             complete(blocked.promise, None)

@@ -106,7 +106,7 @@ class Scheduler:
     def send(self, message: Message, connection_id: str) -> Future[None]:
         """Send a job; completes when it is durable."""
         promise = Promise(loop=self._loop.events)
-        self._outbox.add(PendingSend(message, self, connection_id, promise))
+        self._outbox.add(PendingSend(message, self, connection_id, promise, message.memory_size))
         return promise
 
     def stage(self, transaction: Transaction, message: Message) -> bool:

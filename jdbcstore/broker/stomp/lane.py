@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from jdbcstore.broker.stomp.frames import Frame, FrameLimits
+from jdbcstore.broker.stomp.frames import FrameLimits
+from jdbcstore.message.message import BodyType, Message
 
 _FREE = {
     "receipt": r"receipt:([ -9;-\[\]-~]{1,200})",  # ASCII without a colon and a backslash
@@ -18,8 +20,8 @@ _FREE = {
 """The headers that may differ, and their lines."""
 _MOST_FREE = 512
 """An upper bound of the bytes of these lines."""
-_DECIDED = frozenset(("transaction", "destination-type"))
-"""Headers for the session, not for the message."""
+_DECIDED = frozenset(("transaction", "destination-type", "timestamp", "JMSTimestamp"))
+"""Headers for the session, and those in the place of what each message has of its own."""
 _ODD = re.compile(r"[\\\r\n\0]")
 
 
@@ -29,58 +31,65 @@ class SendHead:
     def __init__(self) -> None:
         self.destination = ""
         """The name of their destination."""
+        self.message: Message | None = None
+        """A message with this head."""
         self._last: dict[str, str] = {}
         """The headers of the last SEND on the general path."""
-        self._headers: dict[str, str] = {}
-        """These headers without the destination and the receipt."""
         self._match: Callable[[bytes, int], re.Match[bytes] | None] | None = None
         self._receipt = self._length = 0
         """The groups of these headers; 0 if the head has none."""
 
     def learn(self, headers: Mapping[str, str], limits: FrameLimits) -> bool:
-        """Record the head of a SEND; return whether it is like the last one, and can be read on this path."""
+        """Record the head of a SEND; return whether it is like the last one, and can be read on this path.
+
+        If so, :meth:`keep` is to get its message.
+        """
         last, self._last = self._last, {**headers, **dict.fromkeys(headers.keys() & _FREE.keys(), "")}
         if self._last != last:
-            self._match = None
+            self._match = self.message = None
         elif self._match is None and _is_plain(headers, limits):
             self._compile(headers)
         return self._match is not None
+
+    def keep(self, message: Message) -> None:
+        """Keep a message with this head, as which the next ones are made."""
+        self.message = message
 
     def _compile(self, headers: Mapping[str, str]) -> None:
         free = [name for name in headers if name in _FREE]
         self._receipt, self._length = ((free.index(name) + 1 if name in free else 0) for name in _FREE)
         lines = (_FREE.get(name) or re.escape(f"{name}:{value}") for name, value in headers.items())
         self._match = re.compile("\n".join(["[\r\n\0]*SEND", *lines, "\n"]).encode()).match
-        self._headers = {name: value for name, value in headers.items() if name != "receipt"}
-        self.destination = self._headers.pop("destination")
+        self.destination = headers["destination"]
 
-    def read(self, data: bytes, at: int, most: int) -> tuple[Frame, str | None, int] | None:
-        """Return the next frame without its destination and receipt, the receipt, and the offset of its end.
+    def read(self, data: bytes, at: int, most: int) -> tuple[Any, str | None, int] | None:
+        """Return the body and the receipt of the next frame, and the offset of its end.
 
-        None if it has another head, is incomplete or is invalid.
+        None if it has another head than :attr:`message`, is incomplete or is invalid.
 
         :param most: the most bytes of a body
         """
-        match = None if self._match is None else self._match(data, at)
-        if match is None:
+        message, match = self.message, self._match and self._match(data, at)
+        if message is None or match is None:
             return None
-        headers, start = self._headers.copy(), match.end()
-        if self._length:
-            headers["content-length"] = length = match[self._length].decode()
-            end = start + int(length)
-        else:
-            end = data.find(b"\0", start)
+        start = match.end()
+        end = start + int(match[self._length]) if self._length else data.find(b"\0", start)
         if not start <= end < len(data) or data[end] or end - start > most:
             return None
-        receipt = match[self._receipt].decode() if self._receipt else None
-        return Frame("SEND", headers, data[start:end]), receipt, end + 1
+        body: Any = data[start:end]
+        if message.body_type is BodyType.TEXT:
+            try:
+                body = body.decode()
+            except UnicodeDecodeError:
+                return None
+        return body, match[self._receipt].decode() if self._receipt else None, end + 1
 
 
 def _is_plain(headers: Mapping[str, str], limits: FrameLimits) -> bool:
     """Return whether no header needs special treatment, so that the lines of a head are exactly its
     headers."""
-    if "destination" not in headers:
-        return False
+    if "destination" not in headers or {"amq-msg-type", "content-length"} <= headers.keys():
+        return False  # the length is a property then
     size = 0
     for name, value in headers.items():
         if name in _DECIDED or ":" in name or _ODD.search(name) or _ODD.search(value):

@@ -59,10 +59,9 @@ class StompFrameReader(FrameBuffer):
         self.version, self.limits = version, limits
 
     @property
-    def is_within_frame(self) -> bool:
-        """Whether the next bytes belong to a frame that has begun, even if none of its bytes are buffered."""
-        has_bytes = self._partial or self._at < len(self._data)
-        return bool(has_bytes) or self._command is not None or self._left is not None
+    def held(self) -> int:
+        """The number of bytes buffered for frames not yet read; at least 1 within a frame that has begun."""
+        return super().held or int(self._command is not None or self._left is not None)
 
     def read(self) -> Frame | None:
         """Return the next frame; None if it is not complete yet.

@@ -34,9 +34,12 @@ from jdbcstore.broker.stomp.subscriptions import (
     subscription_request,
 )
 from jdbcstore.broker.stomp.transactions import StompTransactions
+from jdbcstore.broker.store_io.outbox import PendingSend
 from jdbcstore.broker.transport.connection import LONGEST_NAME, ClientConnection
 from jdbcstore.broker.transport.consumers import subscribe
+from jdbcstore.broker.transport.replies import Reply
 from jdbcstore.errors import ProtocolError
+from jdbcstore.message._successor_cy import successor
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.openwire.pieces import LargeBody
@@ -238,9 +241,10 @@ class StompSession:
 
     def _send(self, frame: Frame, receipt: str | None, body: LargeBody | None = None) -> None:
         headers = frame.headers
+        is_known = False
         if self._version is not Version.V1_0:  # in which names and values are stripped
-            is_lane = self._head.learn(headers, self.reader.limits)
-            self._connection.read_with(self._send_known if is_lane else None)
+            is_known = self._head.learn(headers, self.reader.limits)
+            self._connection.read_with(self._send_known if is_known else None)
         if "destination-type" in headers:
             headers["destination"] = addressed(headers.get("destination", ""), headers["destination-type"])
         destination = self._access.named.get(headers.get("destination", "")) or self._new_sendable(headers)
@@ -253,6 +257,8 @@ class StompSession:
         message = to_message(
             frame, destination, message_id, self._now_ms(), self._names, self._access.user_id, body
         )
+        if is_known and body is None:
+            self._head.keep(message)
         stored = 0 if body is None else body.size
         if name is None:
             self._connection.send(message, answer, receipt, len(frame.body), stored)
@@ -262,27 +268,26 @@ class StompSession:
 
     def _send_known(self, data: bytes) -> bytes:
         """Send the messages of the first frames, whose head is known; return the remaining bytes."""
-        head, replies, send = self._head, self._replies, self._connection.send
-        destination = self._access.named.get(head.destination)
-        if destination is None or self.reader.is_within_frame:
+        head, replies, connection, broker = self._head, self._replies, self._connection, self._broker
+        last = head.message
+        if last is None or head.destination not in self._access.named:
             return data
+        receiver = broker.lane_to(last, connection.connection_id)
         at, size, now_ms, most = 0, len(data), self._now_ms(), self.reader.limits.body
         while (
             at < size
             and not (replies.full or replies.ended)
             and (read := head.read(data, at, most)) is not None
         ):
-            frame, receipt, end = read
-            message_id = MessageId(self._producer, self.sent + 1)
-            try:
-                message = to_message(
-                    frame, destination, message_id, now_ms, self._names, self._access.user_id
-                )
-            except ProtocolError:
-                break
-            at, self.sent = end, self.sent + 1
+            body, receipt, end = read
+            length, at, self.sent = end - at, end, self.sent + 1
+            message = successor(last, self._producer, self.sent, body, now_ms)
             answer = None if receipt is None else f"RECEIPT\nreceipt-id:{receipt}\n\n\0\n".encode()
-            send(message, answer, receipt, len(frame.body))
+            if receiver is None:
+                connection.send(message, answer, receipt, length)
+            else:
+                reply = Reply(replies, answer, receipt, length)
+                broker.outbox.add(PendingSend(message, receiver, connection.connection_id, reply, length))
         return data[at:].lstrip(b"\r\n\0") if at else data
 
     def _new_sendable(self, headers: dict[str, str]) -> Destination:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from jdbcstore.abc import MessageReference, Outcome, Store
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.store import InFlight
-from jdbcstore.broker.entry import Entry, size_of
+from jdbcstore.broker.entry import MESSAGE_OVERHEAD, Entry
 from jdbcstore.broker.loop import BrokerLoop, complete
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.store_io.room import StorageRoom
@@ -147,6 +147,8 @@ class PendingSend(NamedTuple):
     receiver: Receiver
     connection_id: str
     promise: Unsettled[None]
+    size: int
+    """The approximate bytes of its content."""
 
 
 class _Commit(NamedTuple):
@@ -228,7 +230,7 @@ class Outbox:
                 break
             batch.append(first)
             messages.append(first.message)
-            size += size_of(first.message)
+            size += first.size + MESSAGE_OVERHEAD
             waiting.popleft()
         self._unwatched += size
         if self._unwatched >= self.room.step:

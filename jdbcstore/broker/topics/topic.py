@@ -168,7 +168,7 @@ class Topic(StoredTopic):
     def _store_message(self, message: Message, promise: Future[None]) -> Future[None]:
         self._submitted += 1
         promise.add_done_callback(self._not_stored)
-        self.outbox.add(PendingSend(message, self._receiver, "", promise))
+        self.outbox.add(PendingSend(message, self._receiver, "", promise, message.memory_size))
         return promise
 
     def write_ended(self) -> None:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, cast
 from jdbcstore.broker.api import ConnectionInfo
 from jdbcstore.broker.notices import BoundedLog
 from jdbcstore.broker.security import Principal
+from jdbcstore.broker.store_io.outbox import PendingSend
 from jdbcstore.broker.transport.access import Access
 from jdbcstore.broker.transport.deadlines import Deadlines
 from jdbcstore.broker.transport.output import ClientOutput, Packing
@@ -340,13 +341,14 @@ class ClientConnection(asyncio.BufferedProtocol):
     ) -> None:
         """Send a message of the client; its answer is written when it is durable, like by
         ``Replies.track``."""
-        broker, replies = self.service.broker, self.replies
-        accept = broker.lane_to(message, self.connection_id)
-        if accept is None:
-            done = broker.send(message, self.connection_id)
+        broker, replies, connection_id = self.service.broker, self.replies, self.connection_id
+        receiver = broker.lane_to(message, connection_id)
+        if receiver is None:
+            done = broker.send(message, connection_id)
             replies.track(done, answer, receipt, size, stored=stored)
         else:
-            accept(message, self.connection_id, Reply(replies, answer, receipt, size, stored))
+            reply = Reply(replies, answer, receipt, size, stored)
+            broker.outbox.add(PendingSend(message, receiver, connection_id, reply, size))
 
     def update_reading(self) -> None:
         """Pause or resume reading, according to running commands and the inflow of all clients."""
