@@ -32,7 +32,7 @@ from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
-_LONG = 1024 * 1024
+LONG = 1024 * 1024
 """The size of a batch in bytes from which it may take long to write."""
 _FIRST_REFRESH = 2_000
 _LAST_REFRESH = 100_000
@@ -115,6 +115,8 @@ class Connection:
         self._recorder = recorder
         self._epoch: EpochGuard | None = None
         self._unclaimed = UNGUARDED
+        self._guarding: tuple[RowGuard, Guards] | None = None
+        """The last block of sequences, and the guards of a write in it."""
         self._commits = True
         """Whether statements commit themselves: no transaction is open, but those of the adapter's own."""
         self.session: Row | None = None
@@ -126,7 +128,7 @@ class Connection:
         ``unclaimed`` is the guard of a store without a locker: no process has begun to claim messages. A
         block of sequences, if there is one, says so as well.
         """
-        self._epoch, self._unclaimed = epoch, unclaimed
+        self._epoch, self._unclaimed, self._guarding = epoch, unclaimed, None
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         if not isinstance(sql, Sql):
@@ -245,7 +247,7 @@ class Connection:
                 return
             if self._statements.writes_singly:
                 batch = self._statements.arrange(batch)
-            guards = self._guards(block, epoch, long=size > _LONG)
+            guards = self._guards(block, epoch, long=size > LONG)
             self._writing.write(self.cursor, self._statements.write, batch, guards)
         except StoreError:
             self.rollback()
@@ -259,14 +261,21 @@ class Connection:
     ) -> SentWrite | None:
         """Begin to write a batch without waiting for anything; None if this batch cannot be written so.
 
+        It is at most ``LONG``.
+
         :param ahead: another batch may be sent before this one is answered
         """
         removes = batch.removes
-        if batch.size > _LONG or self._statements.writes_singly or (removes and self._recorder is not None):
+        if self._statements.writes_singly or (removes and self._recorder is not None):
             return None
         if removes and any(container.startswith(TOPICS) for container, _ in removes):
             return None  # it is read from the database which of them are in doubt
-        guards = self._guards(block, self._epoch, long=False)
+        if self._guarding is not None and self._guarding[0] is block:
+            guards = self._guarding[1]
+        else:
+            guards = self._guards(block, self._epoch, long=False)
+            if block is not None:
+                self._guarding = block, guards
         if ahead is None:
             return self._writing.start_write(self.cursor, self._statements.write, batch, guards)
         if ahead.guard is not None:

@@ -223,10 +223,10 @@ class SentStatement(SentWrite):
 
     The answer is complete when the server is ready for the next statement: it announces the result before it
     commits. A ``guarded`` statement has one row if it has had its effect.
-
-    One that ``is_piped`` may be sent before the answer to the one ``before`` it, and another before its own
-    answer; each is a transaction. A pipeline begins with the first of them, and ends with the last.
     """
+
+    _is_piped = False
+    _before: SentWrite | None = None
 
     def __init__(
         self,
@@ -236,13 +236,7 @@ class SentStatement(SentWrite):
         conclude: Callable[[int], None],
         *,
         guarded: bool,
-        before: SentWrite | None = None,
-        is_piped: bool = False,
     ) -> None:
-        self._is_piped = is_piped
-        self._next: SentStatement | None = None
-        if isinstance(before, SentStatement):
-            before._next = self
         self._line = line = connection.pgconn
         self._connection = connection
         self._result: Any = None
@@ -250,14 +244,14 @@ class SentStatement(SentWrite):
 
         def begin() -> int:
             line.nonblocking = 1
-            if is_piped and before is None:
+            if self._is_piped and self._before is None:
                 line.enter_pipeline_mode()
             line.send_query_prepared(name, parameters, [1] * len(parameters))
-            if is_piped:
+            if self._is_piped:
                 line.pipeline_sync()
             self.is_flushed = not line.flush()
-            if before is not None:
-                before.is_flushed = self.is_flushed
+            if self._before is not None:
+                self._before.is_flushed = self.is_flushed
             return int(line.socket)
 
         timeout: float | None = getattr(connection, "answer_timeout", None)
@@ -286,11 +280,25 @@ class SentStatement(SentWrite):
         synced, connected = _synced()
         return self._line.status != connected if result is None else bool(result.status == synced)
 
+
+class PipedStatement(SentStatement):
+    """A statement that may be sent before the answer to the one ``before`` it, and another before its own.
+
+    Each is a transaction. A pipeline begins with the first of them, and ends with the last.
+    """
+
+    _is_piped = True
+
+    def __init__(self, *statement: Any, guarded: bool, before: SentWrite | None) -> None:
+        self._before = before
+        self._next: PipedStatement | None = None
+        if isinstance(before, PipedStatement):
+            before._next = self
+        super().__init__(*statement, guarded=guarded)
+
     def _end(self) -> None:
         """Await nothing more; after a failure, await the next one first, because the line is needed."""
         super()._end()
-        if not self._is_piped:
-            return
         following = self._next
         if following is not None:
             following._watch()

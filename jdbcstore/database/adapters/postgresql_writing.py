@@ -58,7 +58,7 @@ class PostgresqlWriting(Writing):
     def start_write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
     ) -> SentWrite | None:
-        if not _is_startable(batch, guards):
+        if guards.last:
             return None
         text, parameters = _statement(statements, batch, guards)
         connection = cursor.connection
@@ -81,7 +81,7 @@ class PostgresqlWriting(Writing):
         guards: Guards,
         before: SentWrite | None,
     ) -> SentWrite | None:
-        if not (_is_startable(batch, guards) and libpq.has_pipelines()):
+        if guards.last or not libpq.has_pipelines():
             return None
         text, parameters = _statement(statements, batch, guards)
         connection = cursor.connection
@@ -95,14 +95,13 @@ class PostgresqlWriting(Writing):
             with libpq.Answering(connection):
                 while wanted:
                     self._prepare(connection, wanted.pop())
-        return libpq.SentStatement(
+        return libpq.PipedStatement(
             connection,
             connection.jdbcstore_prepared[text],
             parameters,
             lambda count: self.conclude(cursor, guards, count),
             guarded=bool(guards.first),
             before=before,
-            is_piped=True,
         )
 
     def rollback(self, cursor: Any) -> None:
@@ -180,12 +179,6 @@ class UnpreparedWriting(PostgresqlWriting):
             formats = [1] * len(parameters)
             result = connection.pgconn.exec_params(text.encode(), parameters, param_formats=formats)
         return libpq.rows_of(connection.pgconn, result)
-
-
-def _is_startable(batch: Batch, guards: Guards) -> bool:
-    """Return whether a batch can be sent without waiting for anything."""
-    size = batch.size + _OVERHEAD * (len(batch.adds) + len(batch.removes))
-    return 0 < size <= _MAX_SENT and not (guards.last or batch.updates or batch.others)
 
 
 def _is_one_statement(batch: Batch, guards: Guards) -> bool:

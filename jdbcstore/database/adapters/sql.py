@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import count, groupby
 from operator import itemgetter
@@ -76,11 +76,11 @@ class Batch:
     updates: list[Row]
     removes: list[Key]
     others: list[tuple[Sql, list[Row]]]
-    size: int = field(init=False)
-    """The bytes of its messages."""
 
-    def __post_init__(self) -> None:
-        self.size = sum(map(len, map(_blob, self.adds)))
+    @property
+    def size(self) -> int:
+        """The bytes of its messages."""
+        return sum(map(len, map(_blob, self.adds)))
 
 
 @dataclass(frozen=True, slots=True)

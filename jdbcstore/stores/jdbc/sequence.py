@@ -130,13 +130,11 @@ class SequenceAllocator:
             self._reserve_block(connection, count)
         return self.last + 1
 
-    def has(self, count: int) -> bool:
-        """Return whether so many are reserved."""
-        return self.last + count <= self._reserved
-
-    @property
-    def block(self) -> RowGuard:
-        """The condition that no other writer has reserved sequences after ours."""
+    def block(self, last: int) -> RowGuard | None:
+        """Return the condition that no other writer has reserved sequences after ours; None if ours do not
+        reach ``last``."""
+        if last > self._reserved:
+            return None
         if self._block is None or self._block[0] != self._reserved:
             sql = self._statements.hold_number
             row = sql.row(name_=SEQUENCE_ROW, number_=self._reserved)

@@ -198,12 +198,20 @@ class Rows:
         return names
 
     def rows(
-        self, messages: Iterable[Any], now_ms: int, prioritized: bool, other: Callable[[Any], Any]
+        self,
+        messages: Iterable[Any],
+        now_ms: Callable[[], int],
+        prioritized: bool,
+        other: Callable[[Any], Any],
     ) -> list[Any]:
-        """Return the rows of all messages; ``other`` makes those that :meth:`row` does not."""
+        """Return the rows of all messages, with one time for those without; ``other`` makes those that
+        :meth:`row` does not."""
         made = []
+        now: Any = 0
         for message in messages:
-            row = self.row(message, now_ms, prioritized)
+            if not now and message.timestamp_ms is None:
+                now = now_ms()
+            row = self.row(message, now, prioritized)
             made.append(other(message) if row is None else row)
         return made
 

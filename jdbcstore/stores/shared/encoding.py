@@ -61,7 +61,7 @@ class MessageEncoder:
     ) -> list[EncodedMessage]:
         """As :meth:`encode`, of messages that are stored together."""
         rows = self._rows.get(destination.qualified_name) or self._rows_of(destination)
-        now_ms, other = self._clock.now_ms(), self._encode_any
+        now_ms, other = self._clock.now_ms, self._encode_any
         return rows.rows(
             messages, now_ms, prioritized, lambda message: other(message, destination, prioritized)
         )

@@ -24,7 +24,7 @@ from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held
 
 QUEUE = "/queue/Q"
-MOST_CALLS = 71
+MOST_CALLS = 60
 """Functions of jdbcstore that a SEND with a receipt calls, from its bytes to its receipt."""
 
 

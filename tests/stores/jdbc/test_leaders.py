@@ -74,7 +74,7 @@ def queued(store: JdbcStore) -> int:
 
 def in_flight(store: JdbcStore) -> int:
     assert isinstance(store._writes, Writer)
-    return len(store._writes._commits)
+    return len(store._writes._commits.in_flight)
 
 
 def adding(store: JdbcStore, number: int) -> Caller:

@@ -157,7 +157,10 @@ def test_a_usual_message_is_the_same_bytes(
     )
     blob, slot = expected(message, ORDERS, message_id or MessageId(PRODUCER, 1))
     for core in available():
-        for row in (rows(core).row(message, NOW, False), *rows(core).rows([message], NOW, False, None)):
+        for row in (
+            rows(core).row(message, NOW, False),
+            *rows(core).rows([message], lambda: NOW, False, None),
+        ):
             assert (row.blob, row.slot, row.priority) == (blob, slot, 0)
             assert type(row) is EncodedMessage
             assert type(row.message_id) is MessageId
@@ -183,7 +186,7 @@ def test_what_is_not_usual_is_left_to_others(core: Any, headers: dict[str, Any])
     message = Message(**{"body": b"x", **headers})
 
     assert rows(core, largest=1000).row(message, NOW, True) is None
-    assert rows(core, largest=1000).rows([message], NOW, True, lambda one: one.body) == [message.body]
+    assert rows(core, largest=1000).rows([message], lambda: NOW, True, lambda one: one.body) == [message.body]
 
 
 def test_an_object_of_another_class_is_not_a_usual_message(core: Any) -> None:
@@ -193,7 +196,7 @@ def test_an_object_of_another_class_is_not_a_usual_message(core: Any) -> None:
 
 
 def some_rows(core: Any, count: int, size: int = 100) -> list[EncodedMessage]:
-    found: list[EncodedMessage] = rows(core).rows([Message(b"x" * size)] * count, NOW, False, None)
+    found: list[EncodedMessage] = rows(core).rows([Message(b"x" * size)] * count, lambda: NOW, False, None)
     return found
 
 

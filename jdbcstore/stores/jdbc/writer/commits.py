@@ -33,25 +33,17 @@ class Commits:
         self._committer = committer
         self._statistics = statistics
         self._lock = lock
-        self._in_flight: list[WriteUnit | Call] = []
-        """Units taken from the queue and not yet completed."""
+        self.in_flight: list[WriteUnit | Call] = []
+        """Units taken from the queue and not yet completed; the lock is held to add some."""
         self._cancelled = False
         """The units in flight were failed by a close that timed out."""
         self.timings = Timings()
         """The commits of this writer, and their rows."""
 
-    def __len__(self) -> int:
-        """Return the number of units in flight."""
-        return len(self._in_flight)
-
-    def begin(self, units: Sequence[WriteUnit | Call]) -> None:
-        """Note that these units are in flight; the lock is held."""
-        self._in_flight += units
-
     def take(self) -> list[WriteUnit | Call]:
         """Return the units in flight, for whichever completes them: the writer, or a close that timed out."""
         with self._lock:
-            taken, self._in_flight = self._in_flight, []
+            taken, self.in_flight = self.in_flight, []
         return taken
 
     def cancel(self) -> list[WriteUnit | Call]:
@@ -62,13 +54,13 @@ class Commits:
 
     def write_alone(self, unit: WriteUnit) -> Any:
         """Commit one unit for its caller, and return its result."""
-        self._in_flight = [unit]
+        self.in_flight = [unit]
         added, removed = len(unit.adds), len(unit.removes)
         began = time.perf_counter()
         try:
             [references] = self._committer.write([unit])
         finally:
-            self._in_flight = []
+            self.in_flight = []
         self.timings.add(time.perf_counter() - began, added + removed)
         self._statistics.count(added, removed)
         return unit.result(references)
@@ -127,7 +119,7 @@ class Commits:
             if self._cancelled:
                 return
             # A batch that was halved is completed from the front.
-            del self._in_flight[: len(units)]
+            del self.in_flight[: len(units)]
         with Burst():
             for unit, result in zip(units, results, strict=True):
                 if unit.completion is None:

@@ -17,13 +17,13 @@ from jdbcstore.abc import MessageReference
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sending import SentWrite
 from jdbcstore.database.adapters.sql import UNGUARDED, Batch, EpochGuard, Guards, Key, Row, RowGuard
-from jdbcstore.database.connection import Ahead, Connection, Recorder
+from jdbcstore.database.connection import LONG, Ahead, Connection, Recorder
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.errors import LockLost, NotMaster, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers import Fence
 from jdbcstore.message.openwire.pieces import SEEN
-from jdbcstore.stores.jdbc.acknowledgements import plan_all
+from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement, plan_all
 from jdbcstore.stores.jdbc.bodies import claim_bodies, have_bodies, numbered
 from jdbcstore.stores.jdbc.sequence import (
     ClaimsBegun,
@@ -45,6 +45,8 @@ W = TypeVar("W")
 _TRANSIENT_RETRIES = 8
 _FOREIGN_RETRIES = 4
 _LONGEST_PAUSE = 1.0
+_KEY = 64
+"""About the bytes of the key of a message."""
 
 
 class _NotConnected(Exception):
@@ -167,18 +169,23 @@ class Committer:
             return None
         messages: list[EncodedMessage] = []
         keys: list[Key] = []
+        size = 0
         for unit in units:
             if unit.acknowledgements or unit.updates:
                 return None
             messages += unit.adds
             keys += unit.removes
+            size += unit.content
+        if size + _KEY * len(keys) > LONG:
+            return None
         first = first or sequence.last + 1
-        if not sequence.has(first - sequence.last - 1 + len(messages)) or (SEEN and have_bodies(messages)):
+        block = sequence.block(first + len(messages) - 1) if messages else None
+        if (block is None if messages else not keys) or (SEEN and have_bodies(messages)):
             return None
         if self.fence is not None:
             self.fence.check()
         batch = Batch(numbered_rows(messages, first), [], keys, [])
-        return connection.start_write(batch, sequence.block if messages else None, ahead)
+        return connection.start_write(batch, block, ahead)
 
     def write(self, units: list[WriteUnit], begun: Begun | None = None) -> list[list[MessageReference]]:
         """Commit the units together, and return the references of the messages of each.
@@ -498,7 +505,7 @@ class _Attempts:
         # No other write gets these, even if the transaction fails.
         sequence.use(count)
         self._numbered = count > 0
-        with connection.transaction(sequence.block if count else None):
+        with connection.transaction(sequence.block(sequence.last) if count else None):
             result = call.function(connection, first)
             self._sent = True
         self._sent = False
@@ -524,28 +531,31 @@ class _Attempts:
             self._committer.finish(begun)
             self._sent = False
             return self._committer.accept(units)
-        connection = self._committer.connection()
-        adds = [add for unit in units for add in unit.adds]
+        connection, own = self._committer.connection(), self._session.statements.update_message
+        adds: list[EncodedMessage] = []
+        acknowledgements: list[Acknowledgement] = []
+        batch = Batch([], [], [], [])
+        for unit in units:
+            adds += unit.adds
+            acknowledgements += unit.acknowledgements
+            batch.removes.extend(unit.removes)
+            for sql, row in unit.updates:
+                if sql is own:
+                    batch.updates.append(row)
+                else:
+                    batch.others.append((sql, [row]))
         first = self._committer.sequence.reserve(connection, len(adds)) if adds else 0
-        acknowledgements = [ack for unit in units for ack in unit.acknowledgements]
+        batch.adds = numbered_rows(adds, first)
         plan = plan_all(connection, acknowledgements) if acknowledgements else None
-        updates = [write for unit in units for write in unit.updates]
-        own = self._session.statements.update_message
-        others = [(sql, [row]) for sql, row in updates if sql is not own]
         if plan is not None:
-            others += plan.writes.items()
-        batch = Batch(
-            adds=numbered_rows(adds, first),
-            updates=[row for sql, row in updates if sql is own],
-            removes=[key for unit in units for key in unit.removes],
-            others=others,
-        )
+            batch.others += plan.writes.items()
         bodies = None
         if SEEN and have_bodies(adds):
             bodies = partial(claim_bodies, self._session, messages=numbered(adds, first))
         self._sent = True
         self._sends += 1
-        connection.write(batch, self._committer.sequence.block if adds else None, first=bodies)
+        block = self._committer.sequence.block(first) if adds else None
+        connection.write(batch, block, first=bodies)
         self._sent = False
         if plan is not None:
             plan.apply()

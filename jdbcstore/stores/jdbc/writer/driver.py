@@ -93,7 +93,7 @@ class LoopDriver:
         """Finish an answered batch and begin the next one, as far as that does not wait."""
         if self._is_running:
             return  # a callback of the batch that is finished below
-        if not self._advance():
+        if not self._run():
             self._writer.call_thread()
 
     def begin(self, unit: WriteUnit) -> bool:
@@ -131,42 +131,39 @@ class LoopDriver:
             self.stop()
             if is_gathering:
                 self._writer.call_thread()
-        elif not (self._is_running or self._advance()):
+        elif not (self._is_running or self._run()):
             self.stop()
             self._writer.call_thread()
 
-    def _advance(self) -> bool:
+    def _run(self) -> bool:
         """Take the writer lock, and write; return false if the thread has to go on."""
-        lock = self._writer.writer_lock
-        if not lock.acquire(blocking=False):
+        writer = self._writer
+        if not writer.writer_lock.acquire(blocking=False):
             return False
         try:
             self._is_running = True
-            return self._run()
+            begun = writer.begun
+            if begun is not None:
+                sent = begun.sent
+                if sent is None:
+                    return False
+                if self._is_sending or not sent.is_flushed:
+                    self._flush(sent)
+                if not (sent.is_flushed and sent.is_answered()):
+                    return True
+                if not sent.is_done:
+                    return False
+                writer.finish(begun)
+                self._expected = writer.pending.rows
+                for unit in begun.units:
+                    self._expected += unit.rows
+            if not writer.pending.units or self._is_gathering():
+                return True
+            units = writer.take()
+            return not units or self._send(units)
         finally:
             self._is_running = False
-            lock.release()
-
-    def _run(self) -> bool:
-        writer, begun = self._writer, self._writer.begun
-        if begun is not None:
-            sent = begun.sent
-            if sent is None:
-                return False
-            if self._is_sending or not sent.is_flushed:
-                self._flush(sent)
-            if not (sent.is_flushed and sent.is_answered()):
-                return True
-            if not sent.is_done:
-                return False
-            writer.finish(begun)
-            self._expected = writer.pending.rows
-            for unit in begun.units:
-                self._expected += unit.rows
-        if not writer.pending.units or self._is_gathering():
-            return True
-        units = writer.take()
-        return not units or self._send(units)
+            writer.writer_lock.release()
 
     def _send(self, units: list[WriteUnit]) -> bool:
         """Send a batch, and await the answer; false if the thread has to go on."""

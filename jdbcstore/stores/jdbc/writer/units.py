@@ -44,6 +44,8 @@ class WriteUnit:
     """It holds only messages; each may fail individually, and has then its error instead of a reference."""
     rows: int = 0
     """The messages that it adds and removes, once it is measured."""
+    content: int = 0
+    """The bytes of its messages, likewise."""
     size: int = 0
     """Roughly the bytes it takes in memory while it is queued."""
     taken: bool = False
@@ -54,13 +56,13 @@ class WriteUnit:
     def measure(self) -> int:
         """Set the rows and the size, once the writes are complete; return the size."""
         self.rows = len(self.adds) + len(self.removes)
-        size = ROW_OVERHEAD
+        content = 0
         for add in self.adds:
-            size += len(add.blob) + ROW_OVERHEAD
+            content += len(add.blob)
         for _, row in self.updates:
-            size += sum(len(value) for value in row if isinstance(value, bytes))
-        self.size = size
-        return size
+            content += sum(len(value) for value in row if isinstance(value, bytes))
+        self.content, self.size = content, content + ROW_OVERHEAD * (1 + len(self.adds))
+        return self.size
 
     def withdraw(self) -> bool:
         """Cancel it, unless the writer has begun with it; return whether it is cancelled."""

@@ -333,7 +333,7 @@ class Writer:
     def end_with_process(self) -> None:
         """Flush the queue when the process ends, for at most ``_AT_EXIT`` seconds."""
         with self._lock:
-            waiting = len(self._queue) + len(self._commits)
+            waiting = len(self._queue) + len(self._commits.in_flight)
         if self._closed or not waiting or self._process != os.getpid():
             return
         log.warning(
@@ -425,7 +425,7 @@ class Writer:
             if self._closed or self._leader not in self._idle or self._queue or self.begun is not None:
                 return False
             unit.taken = True
-            self._commits.begin([unit])
+            self._commits.in_flight.append(unit)
         return True
 
     def take(self) -> list[WriteUnit]:
@@ -436,7 +436,7 @@ class Writer:
             if isinstance(self._queue[0], Call):
                 return []
             taken: list[Any] = self.pending.take_batch()
-            self._commits.begin(taken)
+            self._commits.in_flight += taken
         return taken
 
     def finish(self, begun: Begun) -> None:
@@ -457,7 +457,7 @@ class Writer:
                 self._crowd = 1
                 if self._driver is None:
                     self._called = bool(self._queue) or len(taken) > _FEW
-            self._commits.begin(taken)
+            self._commits.in_flight += taken
         if not taken:
             return
         if isinstance(taken[0], Call):
@@ -493,7 +493,7 @@ class Writer:
             if self.pending.rows < self._most or isinstance(self._queue[0], Call):
                 return []
             taken: list[Any] = self.pending.take_batch(most=self._most)
-            self._commits.begin(taken)
+            self._commits.in_flight += taken
         return taken
 
 
