@@ -17,7 +17,7 @@ import jdbcstore
 from jdbcstore import JdbcStore, Message
 from jdbcstore.abc import MessageReference, Store
 from jdbcstore.broker.turns import TurnLoop
-from jdbcstore.errors import StoreError
+from jdbcstore.errors import LockLost, StoreError
 from jdbcstore.stores.jdbc.writer import driver
 from jdbcstore.stores.jdbc.writer.committer import Committer
 from jdbcstore.stores.jdbc.writer.writer import Writer
@@ -92,6 +92,18 @@ async def test_the_loop_writes_in_order(url: str) -> None:
 
 async def _done(future: StoreFuture[Any]) -> None:
     await future
+
+
+@in_a_loop
+async def test_a_guard_that_comes_later_holds_as_well(url: str) -> None:
+    with JdbcStore(url, locker=None) as store, JdbcStore(url, locker=None) as other, on_loop(store):
+        await become_driven(store)
+        store.begin_journal()
+        await become_driven(store)
+        other.begin_journal()  # it ends the epoch of the first
+        with pytest.raises(LockLost):
+            await store.queue("Q").add_message_async(Message("late"))
+        assert bodies(other) == []
 
 
 @in_a_loop

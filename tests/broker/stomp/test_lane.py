@@ -16,6 +16,7 @@ from jdbcstore.broker.security import Principal
 from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.broker.stomp.session import StompSession
 from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.message.openwire.pieces import body_in_pieces
 from jdbcstore.testing import OpenStore
 from jdbcstore.util.core import in_use
 from tests.support.broker.stomp.serving import Client, Served, talking
@@ -116,16 +117,27 @@ def test_the_same_message_either_way(
 
 @pytest.mark.backends("memory")
 def test_a_head_says_what_each_message_has_of_its_own(store: Store) -> None:
+    sizes = (3, 3, 5)
     with talking(store) as (_, client):
-        for number, size in enumerate((3, 3, 5)):
-            client.socket.sendall(frame(number, b"x" * size, amq_msg_type="text", timestamp="7"))
-            receipts(client, number)
-        for number, size in enumerate((3, 3, 5)):
-            client.socket.sendall(frame(number, b"x" * size, amq_msg_type="text"))
-            receipts(client, number)
+        for more in ({"timestamp": "7"}, {"JMSTimestamp": "7"}, {"amq_msg_type": "text"}):
+            for number, size in enumerate(sizes):
+                client.socket.sendall(frame(number, b"x" * size, **more))
+                receipts(client, number)
     found = [*store.queue("Q").recover()]
-    assert [one.timestamp_ms for one in found[:3]] == [7] * 3
-    assert [one.properties["content-length"] for one in found] == ["3", "3", "5"] * 2
+    assert [one.timestamp_ms for one in found[:6]] == [7] * 6
+    assert [one.properties["content-length"] for one in found[6:]] == [*map(str, sizes)]
+
+
+@pytest.mark.backends("memory")
+def test_a_head_that_is_refused_is_not_taken_for_the_one_before(store: Store) -> None:
+    with talking(store) as (_, client):
+        enter(client)
+        for number in range(2, 5):
+            client.socket.sendall(frame(number, priority="high"))
+            assert client.expect("ERROR").headers["receipt-id"] == f"r-{number}"
+        client.socket.sendall(frame(5))
+        receipts(client, 5)
+    assert bodies(store) == [b"000", b"001", b"005"]
 
 
 @pytest.mark.backends("memory")
@@ -247,6 +259,8 @@ def test_a_queue_without_room(store: Store) -> None:
         receipts(client, 2)
         client.socket.sendall(frame(3) + frame(4))
         assert client.has_nothing_more()
+        served.run(served.engine.until_idle())
+        assert len(bodies(store)) == 3
         with Client(served.port) as other:
             other.subscribe(QUEUE)
             assert [one.body for one in other.messages(5)] == [b"%03d" % number for number in range(5)]
@@ -318,6 +332,7 @@ def test_a_body_is_no_frame(store: Store, large: int) -> None:
             receipts(client, number)  # all of it has been read
             client.socket.sendall(data[split:])
             receipts(client, number + 1)
+        assert not any(map(body_in_pieces, [*store.queue("Q").recover()][::2]))
         client.subscribe(QUEUE)
         received = [message.body for message in client.messages(10)]
     others = [(b"%03d" % number, first + inner) for number in range(2, 10, 2)]
