@@ -32,6 +32,7 @@ pool_mode = {mode}
 stats_users = {server.username}
 max_client_conn = 400
 default_pool_size = {size}
+server_login_retry = 1
 """
 
 
