@@ -64,6 +64,12 @@ LAKES: Mapping[str, tuple[str, str, Mapping[str, str], str]] = {
     "iceberg": ("org.apache.iceberg", "iceberg-spark-runtime-{}_2.13", {"4.0": "1.11.0"}, "1.12.0"),
 }
 """The group and the name of each lake's jar, its last release for some versions of Spark, and for others."""
+PROGRAMS = {
+    "tools": ("uv", "pipx"),
+    "dbt": ("dbt-core<1.11", "dbt-duckdb", "deltalake[pyarrow]"),  # a part of newer ones is not on PyPI
+    "airflow": ("apache-airflow",),
+}
+"""PyPI's packages of other programs, each row's in an environment of its own."""
 _BY_CHANCE = "It looks like `register_random`"
 """Hypothesis counts references, and from Python 3.14 on sometimes gives this warning for its own object."""
 
@@ -96,8 +102,8 @@ class Row:
             return Path(sys.executable), self.environment
         if kind == "spark":
             return Path(sys.executable), {"JDBCSTORE_TEST_SPARKS": str(_spark(version))}
-        if kind == "tools":
-            return Path(sys.executable), {"JDBCSTORE_TEST_TOOLS": str(_tools())}
+        if kind in PROGRAMS:
+            return Path(sys.executable), {f"JDBCSTORE_TEST_{kind.upper()}": str(_programs(kind))}
         return Path(sys.executable), self.environment
 
 
@@ -146,6 +152,8 @@ ROWS = (
         ("tests/packages/test_tools.py",),
         "memory,sqlite",
     ),
+    Row("dbt", "dbt over an export", ("tests/analytics/test_dbt.py",), "memory,sqlite"),
+    Row("airflow", "Airflow waits for messages", ("tests/analytics/test_airflow.py",), "postgresql"),
 )
 
 
@@ -188,12 +196,14 @@ def _uv() -> str:
     return found
 
 
-def _tools() -> Path:
-    """The folder of the programs ``uv`` and ``pipx``."""
-    folder = BUILD / "tools"
-    if not (folder / "bin" / "pipx").exists():
-        _run([sys.executable, "-m", "venv", str(folder)])
-        _run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "uv", "pipx"])
+def _programs(kind: str) -> Path:
+    """The folder of the programs of some packages; Airflow imports the package, too."""
+    folder = BUILD / kind
+    if not (folder / "installed").exists():
+        _run([sys.executable, "-m", "venv", "--clear", str(folder)])
+        more = ["--editable", f"{ROOT}[postgresql]"] if kind == "airflow" else []
+        _run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *PROGRAMS[kind], *more])
+        (folder / "installed").touch()
     return folder / "bin"
 
 
@@ -301,18 +311,16 @@ def _version(row: Row, python: Path, environment: Mapping[str, str]) -> str:
         [folder] = Path(environment["JDBCSTORE_TEST_SPARKS"]).iterdir()
         code = f"import sys; sys.path.insert(0, {str(folder)!r}); import pyspark; print(pyspark.__version__)"
         command = [str(python), "-c", code]
-    elif row.name == "tools":
-        code = 'from importlib.metadata import version as of; print(f\'uv {of("uv")}, pipx {of("pipx")}\')'
-        command = [f"{environment['JDBCSTORE_TEST_TOOLS']}/python", "-c", code]
-    elif row.name.startswith("dependencies"):
-        names = ("SQLAlchemy", "alembic", "click", "psycopg", "PyMySQL")
+    elif row.name.startswith(("dependencies", *PROGRAMS)):
+        names = PROGRAMS.get(row.name, ("SQLAlchemy", "alembic", "click", "psycopg", "PyMySQL"))
+        names = tuple(re.split(r"[<\[]", name)[0] for name in names)
         asked = f"print(*(f'{{name}} {{version(name)}}' for name in {names}), sep=', ')"
         code = f"from importlib.metadata import version; {asked}"
-        command = [str(python), "-c", code]
+        command = [str(BUILD / row.name / "bin" / "python"), "-c", code]
     else:
         command = [str(python), "--version"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    if row.name.startswith(("dependencies", "tools")):
+    if row.name.startswith(("dependencies", *PROGRAMS)):
         return text
     number = re.search(r"\d+(\.\d+)+", text)
     return number.group() if number else text
