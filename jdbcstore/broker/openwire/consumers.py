@@ -23,8 +23,6 @@ from jdbcstore.broker.transport.output import HIGH_WATER
 from jdbcstore.broker.transport.replies import Replies
 from jdbcstore.errors import (
     BodyInPieces,
-    CorruptMessage,
-    LargeBodyMissing,
     MessageTooLarge,
     StoreError,
     TransactionError,
@@ -207,37 +205,18 @@ class OpenWireConsumer(ClientConsumer):
         at += place[0]
         length = _i32.pack(len(frame) - 4 + 4 + size)
         head, tail = b"".join((length, frame[4:at], b"\1", _i32.pack(size))), frame[at + 1 :]
-        whole = asyncio.get_running_loop().create_future()
-        self._replies.track(whole, None)
-        self._output.stream(self._parts(delivery, number, content, head, tail, whole))
 
-    async def _parts(
-        self,
-        delivery: Delivery,
-        number: int,
-        content: AsyncIterator[bytes],
-        head: bytes,
-        tail: bytes,
-        whole: Future[None],
-    ) -> AsyncIterator[bytes]:
-        """Yield a MESSAGE_DISPATCH. A damaged message is rejected: nothing is written, or the connection
-        ends."""
-        begun = False
-        try:
-            first = await anext(content, b"")
-            begun = True
-            yield head + first
+        async def parts() -> AsyncIterator[bytes]:
+            yield head + await anext(content, b"")
             async for part in content:
                 yield part
             yield tail
-        except (CorruptMessage, LargeBodyMissing) as error:  # after any other error, it is redelivered
+
+        def forget() -> None:
             self.pending.pop(number, None)
             self._by_id = None
-            self._reject_later(delivery, error)
-            if begun:
-                raise
-        finally:
-            whole.set_result(None)
+
+        self._write_in_parts(delivery, parts(), forget)
 
     def _frame(
         self, delivery: Delivery, message: Message, blob: bytes, slot: int, more: int = 0

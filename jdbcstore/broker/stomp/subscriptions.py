@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
-from asyncio import Future
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from enum import StrEnum
@@ -23,7 +21,7 @@ from jdbcstore.broker.stomp.messages import (
 )
 from jdbcstore.broker.transport.consumers import ClientConsumer
 from jdbcstore.broker.transport.replies import Replies
-from jdbcstore.errors import BodyInPieces, CorruptMessage, LargeBodyMissing, ProtocolError
+from jdbcstore.errors import BodyInPieces, CorruptMessage, ProtocolError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import BodyType
 from jdbcstore.message.openwire.pieces import body_in_pieces
@@ -117,7 +115,6 @@ class _Taken:
     """A delivery with its message, because the broker drops the message meanwhile."""
 
     def __init__(self, delivery: Delivery) -> None:
-        self.delivery = delivery
         self.message = delivery.message
         self.destination = delivery.destination
         self.redelivered = delivery.redelivered
@@ -207,48 +204,26 @@ class StompConsumer(ClientConsumer):
     def _stream(
         self, delivery: Delivery, size: Callable[[], Awaitable[int | None]], parts: AsyncIterator[bytes]
     ) -> None:
-        ack, key = "", None
+        taken, ack, key = _Taken(delivery), "", ""
         if self.mode is not AckMode.AUTO:
             key = str(delivery.message.message_id)
             if self._version is Version.V1_2:
                 key = str(next(self._numbers))
                 ack = f"ack:{self.ack_prefix}{key}\n"
             self._pending[key] = delivery
-        whole = asyncio.get_running_loop().create_future()
-        self._replies.track(whole, None)
-        is_text = delivery.message.body_type is BodyType.TEXT
-        self._output.stream(self._parts(_Taken(delivery), key, ack, size, parts, whole), is_text=is_text)
 
-    async def _parts(
-        self,
-        taken: _Taken,
-        key: str | None,
-        ack: str,
-        size: Callable[[], Awaitable[int | None]],
-        parts: AsyncIterator[bytes],
-        whole: Future[None],
-    ) -> AsyncIterator[bytes]:
-        """Yield a MESSAGE. A damaged message is rejected: nothing is written, or the connection ends."""
-        begun = False
-        try:
+        async def frame() -> AsyncIterator[bytes]:
             head = self._frames.encode_head(taken, self._line, ack, await size())
-            first = await anext(parts, b"")
-            begun = True
-            yield head + first
+            yield head + await anext(parts, b"")
             async for part in parts:
                 yield part
             # The line feed after a frame is only for TCP clients.
             yield END_OF_MESSAGE[:1] if self._output.is_packed else END_OF_MESSAGE
             if self.mode is AckMode.AUTO:
-                self._replies.track(self.subscription.acknowledge([taken.delivery]), None, fatal=True)
-        except (CorruptMessage, LargeBodyMissing) as error:  # after any other error, it is redelivered
-            if key is not None:
-                self._pending.pop(key, None)
-            self._reject_later(taken.delivery, error)
-            if begun:
-                raise
-        finally:
-            whole.set_result(None)
+                self._replies.track(self.subscription.acknowledge([delivery]), None, fatal=True)
+
+        is_text = delivery.message.body_type is BodyType.TEXT
+        self._write_in_parts(delivery, frame(), partial(self._pending.pop, key, None), is_text=is_text)
 
     def browsed(self) -> None:
         self._output.write(self._frames.end_of_browser(self._line, self.request.destination))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.loop import unheard
 from jdbcstore.broker.transport.replies import Receipt, Replies
+from jdbcstore.errors import CorruptMessage, LargeBodyMissing
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,43 @@ class ClientConsumer:
         if request.browser:
             text += ", as a browser"
         return text
+
+    def _write_in_parts(
+        self,
+        delivery: Delivery,
+        frame: AsyncIterator[bytes],
+        forget: Callable[[], object],
+        *,
+        is_text: bool = False,
+    ) -> None:
+        """Write a frame part by part. A damaged message is rejected: nothing is written, or the connection
+        ends.
+
+        :param forget: called before the rejection
+        """
+        whole = asyncio.get_running_loop().create_future()
+        self._replies.track(whole, None)
+        self._output.stream(self._parts(delivery, frame, forget, whole), is_text=is_text)
+
+    async def _parts(
+        self,
+        delivery: Delivery,
+        frame: AsyncIterator[bytes],
+        forget: Callable[[], object],
+        whole: Future[None],
+    ) -> AsyncIterator[bytes]:
+        begun = False
+        try:
+            async for part in frame:
+                begun = True
+                yield part
+        except (CorruptMessage, LargeBodyMissing) as error:  # after any other error, it is redelivered
+            forget()
+            self._reject_later(delivery, error)
+            if begun:
+                raise
+        finally:
+            whole.set_result(None)
 
     def _reject_later(self, delivery: Delivery, error: Exception) -> None:
         """Reject a message that cannot be encoded, so that it does not block the messages behind it."""
