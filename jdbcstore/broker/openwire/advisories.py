@@ -40,22 +40,17 @@ _LENGTH = 4
 _CONNECTIONS = Destination.topic(_PREFIX + "Connection")
 _MASTER = Destination.topic(_PREFIX + "MasterBroker")
 """The topics of advisories without an object, for every new consumer, because only a master has clients."""
-_OF_DESTINATIONS = {
-    DestinationKind.QUEUE: Destination.topic(_PREFIX + "Queue"),
-    DestinationKind.TOPIC: Destination.topic(_PREFIX + "Topic"),
-    DestinationKind.TEMPORARY_QUEUE: Destination.topic(_PREFIX + "TempQueue"),
-    DestinationKind.TEMPORARY_TOPIC: Destination.topic(_PREFIX + "TempTopic"),
-}
-_OF_TEMPORARY = (
-    _OF_DESTINATIONS[DestinationKind.TEMPORARY_QUEUE],
-    _OF_DESTINATIONS[DestinationKind.TEMPORARY_TOPIC],
-)
 _KINDS = {
     DestinationKind.QUEUE: "Queue",
     DestinationKind.TOPIC: "Topic",
     DestinationKind.TEMPORARY_QUEUE: "TempQueue",
     DestinationKind.TEMPORARY_TOPIC: "TempTopic",
 }
+_OF_DESTINATIONS = {kind: Destination.topic(_PREFIX + name) for kind, name in _KINDS.items()}
+_OF_TEMPORARY = (
+    _OF_DESTINATIONS[DestinationKind.TEMPORARY_QUEUE],
+    _OF_DESTINATIONS[DestinationKind.TEMPORARY_TOPIC],
+)
 _EMPTY: dict[BodyType, Any] = {BodyType.BYTES: b"", BodyType.MAP: {}, BodyType.STREAM: ()}
 """The replacement of a body that is not sent; other messages have no body."""
 _ADD, _REMOVE = 0, 1
