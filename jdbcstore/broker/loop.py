@@ -190,7 +190,7 @@ def unheard(done: Future[Any]) -> None:
         done.exception()
 
 
-def pass_on(result: Future[None], done: Future[None]) -> None:
+def pass_on(result: Future[T], done: Future[T]) -> None:
     """Complete, fail or cancel ``result`` like ``done``."""
     if done.cancelled():
         result.cancel()
@@ -199,6 +199,6 @@ def pass_on(result: Future[None], done: Future[None]) -> None:
     if result.done():
         return
     if error is None:
-        result.set_result(None)
+        result.set_result(done.result())
     else:
         result.set_exception(error)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.loop import pass_on
 from jdbcstore.broker.openwire.consumers import Numbered, OpenWireConsumer
 from jdbcstore.broker.openwire.errors import BranchFailed, FromEarlierConnection
 from jdbcstore.broker.transport.transactions import ClientTransaction, ClientTransactions, completed
@@ -119,18 +120,11 @@ def _translated(name: TransactionId, done: Future[_Result]) -> Future[_Result]:
     result: Future[_Result] = asyncio.get_running_loop().create_future()
 
     def end(done: Future[_Result]) -> None:
-        if result.cancelled():
-            return
-        if done.cancelled():
-            result.cancel()
-            return
-        error = done.exception()
-        if isinstance(error, TransactionError):
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, TransactionError) and not result.cancelled():
             result.set_exception(BranchFailed(name, error))
-        elif error is not None:
-            result.set_exception(error)
         else:
-            result.set_result(done.result())
+            pass_on(result, done)
 
     done.add_done_callback(end)
     return result
