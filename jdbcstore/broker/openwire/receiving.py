@@ -68,7 +68,7 @@ class MessageReceiver:
         if isinstance(frame, ContentPart):
             self._count(frame)
             if (before := upload.append(frame)) is not None:
-                self._replies.wait_for(before, _go_on, fatal=True)
+                self._replies.wait_for(before, lambda _: None, fatal=True)
             return
         message = self._message(frame, now_ms, codec)
         text_size = -1 if message.compressed else self._text_size()
@@ -124,7 +124,3 @@ class MessageReceiver:
 
     def _received(self, message: Message, body: LargeBody) -> None:
         self._then(with_body_in_pieces(message, message.body_type, body), body)
-
-
-def _go_on(_: None) -> None:
-    return

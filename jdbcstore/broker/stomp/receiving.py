@@ -49,7 +49,7 @@ class BodyReceiver:
             self._upload = None
             self._replies.wait_for(upload.finish(self._text_size), self._then, self._receipt, fatal=True)
         elif (before := upload.append(data)) is not None:
-            self._replies.wait_for(before, _go_on, self._receipt, fatal=True)
+            self._replies.wait_for(before, lambda _: None, self._receipt, fatal=True)
 
     def _in_message(self, text: FromText, data: bytes, is_last: bool) -> bytes:
         try:
@@ -57,7 +57,3 @@ class BodyReceiver:
         except InvalidMessage as error:
             self._upload = None
             raise ProtocolError(str(error), fatal=True) from error
-
-
-def _go_on(_: None) -> None:
-    return
