@@ -177,8 +177,7 @@ class Deliveries:
                     # The message returns by itself, and may already be claimed again.
                     self.forget(delivery_tag)
                 raise
-        self._claims.pop(delivery_tag, None)
-        self._transport.shared.claims.database.wakeups.notify(_PREFETCH_KEY)
+        self.forget(delivery_tag)
 
     def forget(self, delivery_tag: str) -> None:
         """Note that a claim is lost."""
