@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TypeVar
 
 from jdbcstore import JdbcStore
 from jdbcstore.abc import Cursor, RemovalRecord
@@ -37,7 +35,6 @@ _FRESH = 5.0
 _BUDGET = 0.4
 """Seconds for counting the messages of queues for one page; the next page continues."""
 _DEAD = ("ActiveMQ.DLQ", "DLQ.")
-_T = TypeVar("_T")
 
 
 class DatabaseSource:
@@ -69,13 +66,10 @@ class DatabaseSource:
             topics=topics,
         )
 
-    async def _run(self, function: Callable[[], _T]) -> _T:
-        return await asyncio.to_thread(function)
-
     async def destinations(self, names: Iterable[Destination] | None = None) -> list[DestinationView]:
         """Return all destinations, or those with these names, whose messages are then all counted."""
         chosen = None if names is None else {*names}
-        listed = await self._run(partial(self._list, chosen))
+        listed = await asyncio.to_thread(self._list, chosen)
         return [self._view(name) for name in listed if chosen is None or name in chosen]
 
     def _list(self, chosen: set[Destination] | None) -> list[Destination]:
@@ -106,7 +100,7 @@ class DatabaseSource:
         return (await self.with_ages(views))[0]
 
     async def with_ages(self, views: Sequence[DestinationView]) -> list[DestinationView]:
-        return await self._run(lambda: [self._with_age(view) for view in views])
+        return await asyncio.to_thread(lambda: [self._with_age(view) for view in views])
 
     def _with_age(self, view: DestinationView) -> DestinationView:
         if not view.size:
@@ -121,7 +115,7 @@ class DatabaseSource:
         return [name for name in self._names if not name.is_topic and any(map(name.name.startswith, _DEAD))]
 
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
-        return await self._run(partial(self._subscriptions, pending))
+        return await asyncio.to_thread(self._subscriptions, pending)
 
     def _subscriptions(self, pending: bool) -> list[SubscriptionView]:
         views = []
@@ -153,7 +147,7 @@ class DatabaseSource:
                 xid=str(transaction.xid),
                 writes=tuple(map(WritesView.of, transaction.writes)),
             )
-            for transaction in await self._run(self._store.xa.recover)
+            for transaction in await asyncio.to_thread(self._store.xa.recover)
         ]
 
     def lock(self) -> MastershipView:
@@ -165,25 +159,25 @@ class DatabaseSource:
             kind=type(self._store).__name__,
             pending_writes=0,
             pending_bytes=0,
-            last_sequence=await self._run(self._store.last_sequence),
+            last_sequence=await asyncio.to_thread(self._store.last_sequence),
             timings={},
         )
 
     async def checkup(self) -> Checkup | None:
-        return await self._checkups.of(self._store, self._run)
+        return await self._checkups.of(self._store, asyncio.to_thread)
 
     async def page(
         self, queue: Destination, choice: MessageChoice, *, after: Cursor | None = None, limit: int = 50
     ) -> MessagePage:
         store = self._store.queue(_checked(queue))
-        return await message_page(self._run, store, lambda: (), choice.wanted(), after, limit)
+        return await message_page(asyncio.to_thread, store, lambda: (), choice.wanted(), after, limit)
 
     async def removals(self, message: MessageId, since_ms: int | None = None) -> list[RemovalRecord]:
-        return await self._run(partial(self._store.removals, message, since_ms))
+        return await asyncio.to_thread(self._store.removals, message, since_ms)
 
     async def message(self, queue: Destination, message_id: str) -> Message:
         store = self._store.queue(_checked(queue))
-        return await self._run(partial(store.get_message, MessageId.parse(message_id)))
+        return await asyncio.to_thread(store.get_message, MessageId.parse(message_id))
 
 
 def _checked(queue: Destination) -> Destination:
