@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from nats.js.api import ObjectMeta, ObjectMetaOptions, ObjectStoreConfig
+from nats.js.api import ObjectMeta, ObjectMetaOptions
 from nats.js.errors import NotFoundError
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreError, StoreUnavailable
-from jdbcstore.journal.stream.connection import ANSWER
 from jdbcstore.journal.stream.keys import Key, StreamKeys
 from jdbcstore.journal.stream.log import contents_of
+from jdbcstore.journal.stream.objects import StreamObjects
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.util.stream_health import StreamMember
 
@@ -122,7 +122,9 @@ class Members:
     def __init__(self, server: StreamServer) -> None:
         self._server = server
         self._keys = StreamKeys(server.connection, f"{server.name}-members", server.replicas, _FORGOTTEN)
-        self._bucket = f"{server.name}-copies"
+        described = "copies of the database of the master, on their way to another broker"
+        # With an end, because no other process would remove the copy of a killed taker.
+        self._copies = StreamObjects(server, "copies", described, _FORGOTTEN)
 
     def report(self, member: Member) -> None:
         """Publish the status of a broker."""
@@ -147,25 +149,13 @@ class Members:
 
     def make_room(self) -> None:
         """Create the object store for copies: when one is needed, a server may be missing for it."""
-        self._server.connection.ask(self._made)
-
-    async def _made(self, js: Any) -> Any:
-        try:
-            return await js.object_store(self._bucket)
-        except NotFoundError:
-            wanted = ObjectStoreConfig(
-                bucket=self._bucket,
-                description="copies of the database of the master, on their way to another broker",
-                replicas=self._server.replicas,
-                ttl=_FORGOTTEN,  # no other process would remove the copy of a killed taker
-            )
-            return await js.create_object_store(self._bucket, wanted)
+        self._server.connection.ask(self._copies.store)
 
     def offer(self, copy: Copy, file: Path) -> None:
         """Store a copy of a database, and say that it is there."""
 
         async def put(js: Any) -> None:
-            store = await self._made(js)
+            store = await self._copies.store(js)
             chunk = max(min(_CHUNK, self._server.room), 1)
             meta = ObjectMeta(name=copy.name, options=ObjectMetaOptions(max_chunk_size=chunk))
             with file.open("rb") as content:
@@ -185,28 +175,18 @@ class Members:
         :raises DamagedCopy: it differs from the stored copy, or a part of it is missing
         :raises StoreUnavailable: the file cannot be written, too
         """
-        connection, stream = self._server.connection, f"OBJ_{self._bucket}"
-
-        async def facts(js: Any) -> Any:
-            store = await js.object_store(self._bucket)
-            return await asyncio.wait_for(store.get_info(copy.name), ANSWER)
-
+        connection, copies = self._server.connection, self._copies
         try:
-            info = connection.ask(facts)
+            info = connection.ask(lambda js: copies.facts(js, copy.name))
         except NotFoundError as error:
             raise DamagedCopy(f"the copy {copy.name} of the master's database is gone") from error
-        subject = f"$O.{self._bucket}.C.{info.nuid}"
         digest, at, done, known = sha256(), 1, 0, -1
-
-        def next_piece(start: int) -> Callable[[Any], Awaitable[Any]]:
-            return lambda js: js.get_msg(stream, start, subject=subject, next=True)
-
         try:
             file.touch(0o640)
             with file.open("wb") as content:
                 for _ in range(info.chunks or 0):
                     try:
-                        message = connection.ask(next_piece(at))
+                        message = connection.ask(partial(copies.piece, number=info.nuid, at=at))
                     except NotFoundError:
                         break
                     piece = message.data or b""
@@ -229,18 +209,8 @@ class Members:
 
     def drop(self, name: str) -> None:
         """Remove a copy, if it is there."""
-
-        async def remove(js: Any) -> None:
-            store = await js.object_store(self._bucket)
-            info = await asyncio.wait_for(store.get_info(name), ANSWER)
-            await js.purge_stream(f"OBJ_{self._bucket}", subject=f"$O.{self._bucket}.C.{info.nuid}")
-            encoded = base64.urlsafe_b64encode(name.encode()).decode()
-            await js.purge_stream(f"OBJ_{self._bucket}", subject=f"$O.{self._bucket}.M.{encoded}")
-
-        try:
-            self._server.connection.ask(remove)
-        except NotFoundError:
-            return
+        with suppress(NotFoundError):
+            self._server.connection.ask(lambda js: self._copies.remove(js, name))
 
 
 def _said(kind: type[Member] | type[Copy], key: Key) -> dict[str, Any]:
