@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +11,19 @@ from jdbcstore.analytics.queries import count_ids, nth_id
 from jdbcstore.analytics.vendors import Vendor
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import ConfigurationError
+from jdbcstore.util.closing import Closing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
+class Analytics(Closing):
     """The views of one store in the session ``spark``, until :meth:`close`; made by :func:`connect`."""
 
     spark: SparkSession
     """The session that has the views."""
     has_journal = False
     """Whether a journal may hold messages that these views do not show; known without Spark Connect only."""
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @abstractmethod
     def close(self) -> None:

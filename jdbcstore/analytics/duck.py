@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from jdbcstore.errors import ConfigurationError, QueryFailed, StoreError, installation
 
@@ -30,6 +30,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.database.engine import Database
 from jdbcstore.message.dead_letters import CAUSE
 from jdbcstore.message.values import plain
+from jdbcstore.util.closing import Closing
 
 VIEWS = (
     *("messages", "messages_decoded", "subscriptions", "pending"),
@@ -69,7 +70,7 @@ def connect(source: str | Configuration) -> DuckViews:
     return DuckViews(database_of(source))
 
 
-class DuckViews:
+class DuckViews(Closing):
     """Live views of one store: each query reads the data committed at that time, until :meth:`close`.
 
     :raises ConfigurationError: duckdb is not installed
@@ -101,12 +102,6 @@ class DuckViews:
         except BaseException:
             self._duckdb.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Drop the views."""

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +29,7 @@ from jdbcstore.analytics.streaming.reading import StreamDatabase, committed
 from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.errors import IN_JOURNAL, ConfigurationError, StoreError, installation
 from jdbcstore.message.destination import Destination
+from jdbcstore.util.closing import Closing
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable as DeltaLog
@@ -229,7 +230,7 @@ class Exported:
         return Exported(self.messages + other.messages, self.commits + other.commits)
 
 
-class LakeExport:
+class LakeExport(Closing):
     """Appends the new messages of a store to a table of a lake.
 
     :param settle: the seconds to wait for a message whose ID is missing
@@ -272,10 +273,7 @@ class LakeExport:
             self._database.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def close(self) -> None:
         self._database.close()
 
     def run(self, progress: Callable[[int], object] = lambda _: None) -> Exported:

@@ -31,13 +31,14 @@ from jdbcstore.journal.layout import (
     SegmentHeader,
     Stamp,
 )
+from jdbcstore.util.closing import Closing
 
 _WINDOW = 1 << 20
 _LAST = (1 << 64) - 1
 """The highest number of a record."""
 
 
-class SegmentReader:
+class SegmentReader(Closing):
     """Reads the records of one file in order, up to the first invalid one.
 
     Another process may be writing the file. Memory is bounded by the file's contents: a length in a header is
@@ -64,10 +65,7 @@ class SegmentReader:
         self.sequence = self.header.first_sequence
         self.last_kind = 0
 
-    def __enter__(self) -> SegmentReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         os.close(self._file)
 
     def records(self, up_to: int | None = None) -> Iterator[Record]:

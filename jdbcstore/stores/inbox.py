@@ -7,8 +7,7 @@ the transaction of its work finds the ID the second time, and then only acknowle
 from __future__ import annotations
 
 import contextlib
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.callers import CallersConnection
@@ -17,11 +16,12 @@ from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.ids import MessageId
 from jdbcstore.stores.claims.keys import key_of
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
+from jdbcstore.util.closing import Closing
 
 _WEEK = 7 * 86_400.0
 
 
-class Inbox:
+class Inbox(Closing):
     """The messages that a consumer has processed, in the database of the application. Thread-safe.
 
     ``consumer`` is a name: each consumer processes each message once, and the processes that share its work
@@ -97,11 +97,3 @@ class Inbox:
         self._cleanup.stop()
         self._table.close()
         self._cleanup.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jdbcstore.abc import Progress
 from jdbcstore.config import Configuration
@@ -36,6 +36,7 @@ from jdbcstore.stores.jdbc.checkpoint import refuse_pending
 from jdbcstore.stores.jdbc.sequence import fetch_reserved, guard_unclaimed
 from jdbcstore.tools.pages import PAGE, bounded
 from jdbcstore.util.clock import SystemClock
+from jdbcstore.util.closing import Closing
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class RowSource(Protocol):
         """Return the highest sequence that was used."""
 
 
-class StoreTables:
+class StoreTables(Closing):
     """The tables of a store, read in pages of bounded size. Not thread-safe; close it after use.
 
     :raises JournalPending: a journal has messages that are not in the tables yet
@@ -138,12 +139,6 @@ class StoreTables:
         self.rows = session.of(RowStatements)
         self.place = session.place
         """The URL without secrets."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self.session.close()

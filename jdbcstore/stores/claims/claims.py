@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Adapter
@@ -23,10 +22,11 @@ from jdbcstore.stores.claims.outbox import OutboxMover
 from jdbcstore.stores.claims.queue import ClaimQueue, RedeliveryLimits
 from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.util.clock import Clock, SystemClock
+from jdbcstore.util.closing import Closing
 from jdbcstore.util.shared_queues import FlowSettings
 
 
-class Claims:
+class Claims(Closing):
     """The queues of a database, shared by any number of processes, of which none is the master.
 
     ``lease`` is the time in seconds after which the claims of a process that has ended without closing are
@@ -149,11 +149,3 @@ class Claims:
         self.database.close()
         if self._mover is not None:
             self._mover.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()

@@ -8,7 +8,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from jdbcstore.abc import MessageStore, Outcome, Progress, Store, TopicMessageStore
 from jdbcstore.errors import StoreClosed, StoreError
@@ -21,6 +21,7 @@ from jdbcstore.stores.shared.encoding import Result, encode_each, own_destinatio
 from jdbcstore.stores.shared.rows import MessageNamer
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
+from jdbcstore.util.closing import Closing
 from jdbcstore.util.futures import StoreFuture, done
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ _PRODUCER_LENGTH = 250
 """The default length of MSGID_PROD."""
 
 
-class FilteredStore:
+class FilteredStore(Closing):
     """Routes each destination to one of several stores; ActiveMQ's mKahaDB, with any stores.
 
     It keeps every promise of :class:`jdbcstore.abc.Store` that its stores keep, with three differences.
@@ -172,12 +173,6 @@ class FilteredStore:
                 " StoreClosed",
                 unwritten=sum(error.unwritten for error in unwritten) or len(late),
             )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Gathered:

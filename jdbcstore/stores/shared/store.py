@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from asyncio import AbstractEventLoop
 from collections.abc import MutableMapping
-from typing import Generic, Protocol, Self, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from jdbcstore.abc import MessageStore, Progress, TopicMessageStore
 from jdbcstore.config.store import NameLengths
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.stores.shared.checks import agreed, destination_named
+from jdbcstore.util.closing import Closing
 
 
 class DeletableTopic(TopicMessageStore, Protocol):
@@ -24,7 +25,7 @@ Q = TypeVar("Q", bound=MessageStore)
 T = TypeVar("T", bound=DeletableTopic)
 
 
-class DestinationsStore(ABC, Generic[Q, T]):
+class DestinationsStore(Closing, Generic[Q, T]):
     """A store that opens each queue and topic once. Thread-safe.
 
     A deleted destination is kept as long as a caller keeps it, so no destination has two objects. With
@@ -111,9 +112,3 @@ class DestinationsStore(ABC, Generic[Q, T]):
 
     @abstractmethod
     def close(self, timeout: float | None = None) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

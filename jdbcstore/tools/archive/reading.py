@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from jdbcstore.abc import Progress
 from jdbcstore.config import Configuration
@@ -29,6 +29,7 @@ from jdbcstore.tools.archive.files import (
 from jdbcstore.tools.archive.writing import Window
 from jdbcstore.tools.replay import EVERYTHING, Historic, ReplaySelection
 from jdbcstore.tools.transfer import CopyTarget, MessageRow, between
+from jdbcstore.util.closing import Closing
 
 _DAY_MS = 86_400_000
 _WRITERS = 4
@@ -166,7 +167,7 @@ def restore(
     return result
 
 
-class _Inserting:
+class _Inserting(Closing):
     """Connections that insert pages at the same time; one if the database has one writer at a time."""
 
     def __init__(self, target: CopyTarget, store: Configuration) -> None:
@@ -181,18 +182,12 @@ class _Inserting:
                 self._ring += self._mine
                 self._pool = ThreadPoolExecutor(_WRITERS, "jdbcstore-restore")
         except BaseException:
-            self._close()
+            self.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-        self._close()
-
-    def _close(self) -> None:
         for target in self._mine:
             target.close()
 

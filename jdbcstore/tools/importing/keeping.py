@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Self
 
 from jdbcstore.errors import ConfigurationError
+from jdbcstore.util.closing import Closing
 
 INDEX = "index.jsonl"
 _OURS = re.compile(r"index\.jsonl|[0-9]{6,}\.record")
 _CHUNK = 1 << 20
 
 
-class KeptRecords:
+class KeptRecords(Closing):
     """The folder: ``000001.record`` and so on, each with a line of JSON in ``index.jsonl``.
 
     An import that continues makes it again. A context manager that closes the list.
@@ -35,10 +35,7 @@ class KeptRecords:
             path.unlink()
         self._list = (folder / INDEX).open("x", encoding="utf-8")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._list.close()
 
     def add(self, content: bytes, source: str, offset: int, reason: str, of: str | None = None) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Self
 
 from jdbcstore.abc import SubscriptionInfo
 from jdbcstore.errors import CorruptMessage, StoreError
@@ -27,6 +26,7 @@ from jdbcstore.tools.importing.source import Findings, SharedLocks
 from jdbcstore.tools.pages import bounded
 from jdbcstore.tools.transfer import AheadRow, MarkRow, MessageRow
 from jdbcstore.tools.transfer import Subscription as Key
+from jdbcstore.util.closing import Closing
 
 _LANES = 10
 
@@ -60,7 +60,7 @@ class _Lane:
         return None if self.xid is None else encode_flag(ACKNOWLEDGED, self.xid, self.up_to, priority)
 
 
-class ReplayedRows(ABC):
+class ReplayedRows(Closing):
     """Rows made of another broker's store, of which a replay has ended; a context manager that closes it.
 
     Reading changes nothing of that store.
@@ -80,10 +80,7 @@ class ReplayedRows(ABC):
         """The shares of the lock files of its brokers."""
         self._lanes: dict[Key, dict[int, _Lane]] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._resources.close()
 
     @abstractmethod

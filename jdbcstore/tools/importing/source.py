@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, NamedTuple
 
 from jdbcstore.errors import StoreError, StoreUnavailable
 from jdbcstore.tools.importing.keeping import KeptRecords
+from jdbcstore.util.closing import Closing
 from jdbcstore.util.file_lock import holder_of
 
 _MOST = 10_000
@@ -114,7 +115,7 @@ def check_unlocked(paths: Iterable[Path]) -> None:
             )
 
 
-class SharedLocks:
+class SharedLocks(Closing):
     """Shares of the lock files of brokers, so that none starts on their files in the meantime.
 
     The files are opened for reading alone. A context manager that gives them back.
@@ -130,13 +131,10 @@ class SharedLocks:
             for path in paths:
                 self._share(path)
         except BaseException:
-            self.__exit__()
+            self.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         while self._files:
             self._files.popitem()[1].close()
 
