@@ -147,11 +147,6 @@ class Spill:
         """Whether a full buffer is in memory because it cannot be written."""
         return self._buffered >= self.buffer_bytes
 
-    @property
-    def file_bytes(self) -> int:
-        """The size of the files."""
-        return sum(segment.written for segment in self._segments)
-
     def _read_segment(self, segment: _Segment, size: int) -> list[bytes]:
         data = self._bytes(segment, size + _frame.size)
         records: list[bytes] = []
