@@ -142,9 +142,6 @@ class BufferedTransactionTopic(BufferedTransactionQueue[W]):
 
     _store: BufferedTopic[W]
 
-    def __init__(self, transaction: BufferedTransaction[W], store: BufferedTopic[W]) -> None:
-        super().__init__(transaction, store)
-
     def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
         self._store.acknowledge_for_in(self._transaction.writes, client_id, subscription_name, messages)
 
