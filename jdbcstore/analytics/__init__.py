@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jdbcstore.analytics.arrow import decode
+    from jdbcstore.analytics.comments import VIEWS
     from jdbcstore.analytics.connected import Analytics
     from jdbcstore.analytics.connection import connect, stored_in
     from jdbcstore.analytics.format import register
     from jdbcstore.analytics.questions import as_json, explained
     from jdbcstore.analytics.spark_session import session
     from jdbcstore.analytics.typed import with_properties
-    from jdbcstore.analytics.views import VIEWS
 
 __all__ = [
     "VIEWS",
@@ -37,13 +37,13 @@ __all__ = [
 
 _MODULES = {
     "arrow": ("decode",),
+    "comments": ("VIEWS",),
     "connected": ("Analytics",),
     "connection": ("connect", "stored_in"),
     "questions": ("as_json", "explained"),
     "format": ("register",),
     "spark_session": ("session",),
     "typed": ("with_properties",),
-    "views": ("VIEWS",),
 }
 _PLACES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 

@@ -1,4 +1,4 @@
-"""Comments of the views' columns, which DESCRIBE, notebooks and BI tools show."""
+"""The views' names, and comments of their columns, which DESCRIBE, notebooks and BI tools show."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+VIEWS = (
+    *("messages", "messages_decoded", "subscriptions", "pending"),
+    *("destinations", "in_doubt", "history", "lock"),
+)
+"""The names of the views of a store."""
 COMMENTS = {
     "id": "the message's place among all messages of the store",
     "container": "the destination, as in ACTIVEMQ_MSGS",

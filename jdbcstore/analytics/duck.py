@@ -20,6 +20,7 @@ try:
 except ModuleNotFoundError as missing:
     raise ConfigurationError(f"{missing.name} is not installed; run: {installation('duckdb')}") from missing
 
+from jdbcstore.analytics import comments
 from jdbcstore.analytics.arrow.conditions import Expression
 from jdbcstore.analytics.arrow.fetching import Fetching
 from jdbcstore.analytics.arrow.reading import ArrowReading, database_of, has_journal
@@ -32,12 +33,8 @@ from jdbcstore.message.dead_letters import CAUSE
 from jdbcstore.message.values import plain
 from jdbcstore.util.closing import Closing
 
-VIEWS = (
-    *("messages", "messages_decoded", "subscriptions", "pending"),
-    *("destinations", "in_doubt", "history", "lock"),
-)
+VIEWS = comments.VIEWS
 """Names of the views, the same as in Spark."""
-
 _SETTINGS = (
     # What Spark does by itself.
     "SET default_null_order = 'nulls_first_on_asc_last_on_desc'",

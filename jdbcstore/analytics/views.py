@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from jdbcstore.analytics.columns import COLUMNS, YEAR_1_MS, YEAR_10000_MS
-from jdbcstore.analytics.comments import commented
+from jdbcstore.analytics.comments import VIEWS, commented
 from jdbcstore.analytics.decoding import as_time, decoded, decoded_columns
 from jdbcstore.analytics.headers import HEADERS
 from jdbcstore.analytics.queries import destinations, pending, subscriptions
@@ -165,12 +165,6 @@ class Shown:
 def _quoted(name: str) -> str:
     return f"`{name}`"
 
-
-VIEWS = (
-    *("messages", "messages_decoded", "subscriptions", "pending"),
-    *("destinations", "in_doubt", "history", "lock"),
-)
-"""The names of the temporary views of a store."""
 
 _SUBSCRIPTIONS = (
     "destination STRING, client_id STRING, subscription_name STRING, subscribed_destination STRING,"
