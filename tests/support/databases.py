@@ -216,6 +216,8 @@ class MembersDatabase(MysqlDatabase):
         members = ",".join(str(row[-1]) for row in super().rows(self.ports)).split(",")
         self._urls = itertools.cycle([url.set(port=int(one.rpartition(":")[2])) for one in members])
         self._engines = [create_engine(next(self._urls), poolclass=NullPool) for _ in members]
+        # A node refuses connections to a database that it has not made yet.
+        self._await_nodes()
 
     def _read_causally(self, connection: Any, _record: Any) -> None:
         with connection.cursor() as cursor:
@@ -231,11 +233,15 @@ class MembersDatabase(MysqlDatabase):
     def execute(self, sql: str, **parameters: Any) -> int:
         """Run one statement, and wait until each node shows what it has changed."""
         count = super().execute(sql, **parameters)
+        self._await_nodes()
+        return count
+
+    def _await_nodes(self) -> None:
         [(committed,)] = self.rows(self.committed)
         for engine in self._engines:
-            with engine.connect() as connection:
+            url = engine.url.set(database="")
+            with create_engine(url, poolclass=NullPool).connect() as connection:
                 connection.exec_driver_sql(self.applied.format(committed=committed))
-        return count
 
     @contextlib.contextmanager
     def blocked(self) -> Iterator[None]:

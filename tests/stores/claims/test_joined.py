@@ -80,7 +80,7 @@ settings.configure(DATABASES={"default": database})
 django.setup()
 with Claims(url) as claims, connection.cursor() as cursor:
     orders = claims.queue("ORDERS")
-    cursor.execute("CREATE TABLE app_orders (id INTEGER)")
+    cursor.execute("CREATE TABLE app_orders (id INTEGER PRIMARY KEY)")
     orders.add(Message("0"))
     [claim] = orders.claim()
     try:

@@ -34,7 +34,7 @@ def effects(database: Database) -> list[str]:
 
 
 def create_effects(database: Database) -> None:
-    database.execute("CREATE TABLE app_effects (name VARCHAR(100))")
+    database.execute("CREATE TABLE app_effects (name VARCHAR(100) PRIMARY KEY)")
 
 
 @contextmanager
