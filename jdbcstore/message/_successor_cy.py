@@ -8,26 +8,28 @@ from jdbcstore.message.ids import MESSAGE_ID_FIELDS, MessageId, ProducerId
 from jdbcstore.message.message import Message, MessageFields
 from jdbcstore.util.core import plain as cython
 from jdbcstore.util.core import use_compiled
-from jdbcstore.util.core.plain import copy, new, places, put
+from jdbcstore.util.core.plain import new, places, read
 
 _MESSAGE: Any = cython.declare(object, Message)
-_EVERY: Any = cython.declare(object, places(Message, MessageFields.__slots__))
-_OWN: Any = cython.declare(
-    object, places(Message, ("message_id", "_body", "timestamp_ms", "broker_in_time_ms"))
-)
+_FIELDS_CLASS: Any = cython.declare(object, MessageFields)
+_FIELDS: Any = cython.declare(object, places(MessageFields, MessageFields.__slots__))
+_ID_AT, _BODY_AT, _TIME_AT, _IN_TIME_AT = [
+    MessageFields.__slots__.index(name)
+    for name in ("message_id", "_body", "timestamp_ms", "broker_in_time_ms")
+]
 _ID_CLASS: Any = cython.declare(object, MessageId)
 _ID: Any = cython.declare(object, places(MessageId, MESSAGE_ID_FIELDS))
 
 
 def successor(message: Message, producer: ProducerId, number: int, body: str | bytes, now_ms: int) -> Message:
     """Return a message as another one, but for its id, its body of the same type, and its times."""
-    made: Message = object.__new__(_MESSAGE)
-    copy(made, message, _EVERY)
-    put(made, _OWN, 0, new(_ID_CLASS, _ID, (producer, number, 0, None)))
-    put(made, _OWN, 1, body)
-    put(made, _OWN, 2, now_ms)
-    put(made, _OWN, 3, now_ms)
-    return made
+    values: list[Any] = [*read(message, _FIELDS)]
+    values[_ID_AT] = new(_ID_CLASS, _ID, (producer, number, 0, None))
+    values[_BODY_AT] = body
+    values[_TIME_AT] = values[_IN_TIME_AT] = now_ms
+    made: Any = new(_FIELDS_CLASS, _FIELDS, tuple(values))
+    made.__class__ = _MESSAGE
+    return made  # type: ignore[no-any-return]
 
 
 use_compiled(globals())
