@@ -264,31 +264,28 @@ class LeaseDatabaseLocker(JdbcLocker):
     def _obtain(self, connection: Connection) -> bool:
         name = f"{self._holder_name}#{secrets.token_hex(4)}"
         asked = self.clock.monotonic()
+        # Set first: an attempt whose answer is lost may have taken the lock, and do_stop releases it.
         self._release_lease(connection)
+        self._ours = name
         now = self._now_ms(connection)
-        values = {"broker_name": name, "time": now + self._lease_ms}
-        if self._take(connection, asked, values, now):
+        values = {"broker_name": name, "time": now + self._lease_ms, "now": now}
+        if connection.change(self._sql.lease_obtain, **values) == 1:
+            self._believed_until = asked + _BELIEVED_LEASE * self.lock_acquire_sleep_interval
             return True
+        self._ours = None
         owner = connection.fetch(self._sql.lease_owner)
         if not owner:
             raise StoreError(NO_ROW)
         [(self._owner, expiry)] = owner
-        if self._outlived(self._owner, expiry or 0, now) and self._take(
-            connection, asked, values, (expiry or 0) + 1
-        ):
-            log.warning("the lease of %s outlived its holder: the clock was set back", self._owner)
-            return True
+        if self._outlived(self._owner, expiry or 0, now):
+            values = {"broker_name": name, "time": now + self._lease_ms, "now": (expiry or 0) + 1}
+            self._ours = name
+            if connection.change(self._sql.lease_obtain, **values) == 1:
+                log.warning("the lease of %s outlived its holder: the clock was set back", self._owner)
+                self._believed_until = asked + _BELIEVED_LEASE * self.lock_acquire_sleep_interval
+                return True
+            self._ours = None
         self._expires_in = max(0, (expiry or 0) + 1 - now) / 1000
-        return False
-
-    def _take(self, connection: Connection, asked: float, values: dict[str, Any], now: int) -> bool:
-        """Take a lease that has expired at ``now``; whether that was so."""
-        # Set first: an attempt whose answer is lost may have taken the lock, and do_stop releases it.
-        self._ours = values["broker_name"]
-        if connection.change(self._sql.lease_obtain, **values, now=now) == 1:
-            self._believed_until = asked + _BELIEVED_LEASE * self.lock_acquire_sleep_interval
-            return True
-        self._ours = None
         return False
 
     def _outlived(self, owner: str | None, expiry: int, now: int) -> bool:
