@@ -84,7 +84,7 @@ def stored_in(spark: SparkSession, where: Configuration) -> Iterator[StoredMessa
         _has_journal(session)
         yield StoredMessages(reading)
     finally:
-        session.engine.dispose()
+        session.close()
 
 
 def _has_journal(session: DatabaseSession) -> bool:
@@ -140,12 +140,12 @@ class LocalAnalytics(Analytics):
             if name is not None:
                 name_views(spark, name)
         except BaseException:
-            session.engine.dispose()
+            session.close()
             raise
 
     def close(self) -> None:
         self._shown.remove(self._live)
-        self._session.engine.dispose()
+        self._session.close()
 
     def explained(self) -> contextlib.AbstractContextManager[None]:
         return explained()

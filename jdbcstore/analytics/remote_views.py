@@ -102,7 +102,7 @@ class RemoteAnalytics(Analytics):
             ):
                 yield
         finally:
-            session.engine.dispose()
+            session.close()
 
 
 def _changed(store: StoreConfig) -> dict[str, str]:

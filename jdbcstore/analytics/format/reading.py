@@ -78,7 +78,7 @@ class ViewReader(DataSourceReader):
         try:
             return bounds_of(session, options.partitions)
         finally:
-            session.engine.dispose()
+            session.close()
 
     def read(self, partition: ViewSlice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         options = self._options
