@@ -47,6 +47,8 @@ def test_an_analyst_may_only_read(server: Server, database: Database, spark: Spa
             assert spark.table(view).count() == 1
     assert jdbcstore.read_arrow(url, ["body_text"]).read_all().to_pylist() == [{"body_text": "two pints"}]
     with duck.connect(url) as views:
-        assert views.query("SELECT depth FROM destinations").read_all().to_pylist() == [{"depth": 1}]
+        depths = views.query("SELECT depth FROM destinations")
+        assert depths is not None
+        assert depths.read_all().to_pylist() == [{"depth": 1}]
     with pytest.raises(StoreError, match=r"(?i)denied"), jdbcstore.open(url) as store:
         store.queue("ORDERS").add_message(Message("ale"))
