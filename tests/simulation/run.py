@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import jdbcstore.journal.stream.aside
 import jdbcstore.journal.stream.connection
 import jdbcstore.journal.stream.keys
-import jdbcstore.journal.stream.members
+import jdbcstore.journal.stream.objects
 import jdbcstore.journal.stream.server
 import jdbcstore.plugins.kombu
 import jdbcstore.plugins.sharing
@@ -79,7 +79,7 @@ class Simulation:
         ]
         self._replaced += [
             (one, "asyncio", SimulatedLoop)
-            for one in (stream.aside, stream.connection, stream.keys, stream.members, stream.server)
+            for one in (stream.aside, stream.connection, stream.keys, stream.objects, stream.server)
         ]
         self._replaced.append((replicated.copying, "sqlite3", SimulatedDriver))
         # Their ids and lengths are in each message, and so in the journal's records.
