@@ -79,7 +79,7 @@ class JdbcLocker(AbstractLocker):
             raise ConfigurationError("the lock's data source has no url", option="locker.data_source.url")
         config = session.config.replace(create_tables_on_startup=self._create_tables)
         own = DatabaseSession(source.url, config, user=source.user, password=source.reveal())
-        own.engine.dispose()
+        own.drop_idle()
         return own
 
     def _check_given(self, *names: str) -> None:
