@@ -25,6 +25,7 @@ import jdbcstore
 import jdbcstore.plugins.kombu  # it registers the transport
 from jdbcstore import Destination, Message
 from jdbcstore.broker.openwire.commands import Type
+from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.stores.jdbc.store import JdbcStore
@@ -37,6 +38,7 @@ FILE = Path(__file__).parents[1] / "fixtures" / "calls.json"
 TIMES = 50
 _WARM = 20
 _PACKAGE = str(Path(jdbcstore.__file__).parent)
+_ARRIVAL = ClientConnection.buffer_updated.__code__
 _ANSWER = ClientOutput.write_now.__code__
 _QUEUE = "ORDERS"
 _STOMP_SEND = "STOMP SEND with a receipt"
@@ -66,6 +68,9 @@ class Calls:
             thread, file = threading.get_ident(), frame.f_code.co_filename
             self._files[file] = None
             if not self._is_answered:
+                if frame.f_code is _ARRIVAL:  # what was called before belongs to the last answer
+                    self._count = self._changes = 0
+                    self._last.clear()
                 self._count += 1
                 self._changes += self._last.get(thread, file) != file
                 self._last[thread] = file
