@@ -27,7 +27,7 @@ class TopReading:
 
     time_ms: int
     broker: Facts
-    """The broker itself: its fields, those of its identity, its condition, and its rates."""
+    """The broker: its fields, its identity, its condition and its rates."""
     alarms: tuple[Facts, ...]
     """The fields of each :class:`~jdbcstore.broker.management.alarms.Alarm` that is not silenced, the most
     severe first."""

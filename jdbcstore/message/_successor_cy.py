@@ -22,7 +22,7 @@ _ID: Any = cython.declare(object, places(MessageId, MESSAGE_ID_FIELDS))
 
 
 def successor(message: Message, producer: ProducerId, number: int, body: str | bytes, now_ms: int) -> Message:
-    """Return a message as another one, but for its id, its body of the same type, and its times."""
+    """Copy a message with another ID, body of the same type, and times."""
     values: list[Any] = [*read(message, _FIELDS)]
     values[_ID_AT] = new(_ID_CLASS, _ID, (producer, number, 0, None))
     values[_BODY_AT] = body

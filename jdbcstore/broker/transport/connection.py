@@ -348,7 +348,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             replies.track(done, answer, receipt, size, stored=stored)
         else:
             reply = Reply(replies, answer, receipt, size, stored)
-            broker.outbox.add(PendingSend(message, receiver, connection_id, reply, size))
+            broker.outbox.add(PendingSend(message, receiver, connection_id, reply, message.memory_size))
 
     def update_reading(self) -> None:
         """Pause or resume reading, according to running commands and the inflow of all clients."""

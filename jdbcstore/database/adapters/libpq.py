@@ -225,9 +225,6 @@ class SentStatement(SentWrite):
     commits. A ``guarded`` statement has one row if it has had its effect.
     """
 
-    _is_piped = False
-    _before: SentWrite | None = None
-
     def __init__(
         self,
         connection: Any,
@@ -241,21 +238,16 @@ class SentStatement(SentWrite):
         self._connection = connection
         self._result: Any = None
         self._warnings = vars(connection).get(_CANCELLED, ())
-
-        def begin() -> int:
-            line.nonblocking = 1
-            if self._is_piped and self._before is None:
-                line.enter_pipeline_mode()
-            line.send_query_prepared(name, parameters, [1] * len(parameters))
-            if self._is_piped:
-                line.pipeline_sync()
-            self.is_flushed = not line.flush()
-            if self._before is not None:
-                self._before.is_flushed = self.is_flushed
-            return int(line.socket)
-
         timeout: float | None = getattr(connection, "answer_timeout", None)
+        begin = functools.partial(self._begin, name, parameters)
         super().__init__(line, begin, conclude, lambda: abort(connection), timeout, least=guarded)
+
+    def _begin(self, name: bytes, parameters: Sequence[bytes | None]) -> int:
+        line = self._line
+        line.nonblocking = 1
+        line.send_query_prepared(name, parameters, [1] * len(parameters))
+        self.is_flushed = not line.flush()
+        return int(line.socket)
 
     def _wait_again(self) -> None:
         wait_replicated(self._connection)
@@ -268,17 +260,16 @@ class SentStatement(SentWrite):
         line.consume_input()
         while not line.is_busy():
             result = line.get_result()
-            if self._is_synced(result) if self._is_piped else result is None:
-                last = self._result
-                is_good = last is not None and last.status in _statuses()
-                return last.command_tuples or 0 if is_good else rows_of(line, last)
-            self._result = result or self._result  # the last: the commit may fail after the statement
+            if result is None:
+                return self._count()
+            self._result = result  # the last: the commit may fail after the statement
         return None
 
-    def _is_synced(self, result: Any) -> bool:
-        """Return whether all was received before this, in a pipeline."""
-        synced, connected = _synced()
-        return self._line.status != connected if result is None else bool(result.status == synced)
+    def _count(self) -> int:
+        """Return the rows of the last result."""
+        last = self._result
+        is_good = last is not None and last.status in _statuses()
+        return last.command_tuples or 0 if is_good else rows_of(self._line, last)
 
 
 class PipedStatement(SentStatement):
@@ -287,14 +278,39 @@ class PipedStatement(SentStatement):
     Each is a transaction. A pipeline begins with the first of them, and ends with the last.
     """
 
-    _is_piped = True
-
     def __init__(self, *statement: Any, guarded: bool, before: SentWrite | None) -> None:
         self._before = before
         self._next: PipedStatement | None = None
         if isinstance(before, PipedStatement):
             before._next = self
         super().__init__(*statement, guarded=guarded)
+
+    def _begin(self, name: bytes, parameters: Sequence[bytes | None]) -> int:
+        line, before = self._line, self._before
+        line.nonblocking = 1
+        if before is None:
+            line.enter_pipeline_mode()
+        line.send_query_prepared(name, parameters, [1] * len(parameters))
+        line.pipeline_sync()
+        self.is_flushed = not line.flush()
+        if before is not None:
+            before.is_flushed = self.is_flushed
+        return int(line.socket)
+
+    def _receive(self) -> int | None:
+        line = self._line
+        line.consume_input()
+        while not line.is_busy():
+            result = line.get_result()
+            if self._is_synced(result):
+                return self._count()
+            self._result = result or self._result
+        return None
+
+    def _is_synced(self, result: Any) -> bool:
+        """Return whether everything of this statement was received before this result."""
+        synced, connected = _synced()
+        return self._line.status != connected if result is None else bool(result.status == synced)
 
     def _end(self) -> None:
         """Await nothing more; after a failure, await the next one first, because the line is needed."""

@@ -128,8 +128,8 @@ class StatementBuilder:
         return and_(self._here(t), t.c.xid.is_(None))
 
     def _versioned(self, row: str) -> tuple[Sql, Sql]:
-        """Return the query of a number of changes, nothing if there never was one, and the statement that
-        counts one more, which also locks out others that change something."""
+        """Return the query of a number of changes, and the statement that increments it and locks out other
+        changes. The query finds nothing before the first change."""
         state = self._tables.state
         here = state.c.name == literal(row)
         counting = update(state).where(here).values(number=state.c.number + ONE)

@@ -157,7 +157,7 @@ class Routing:
         return self._run(insert)
 
     def _run(self, change: Callable[[Connection], T]) -> T:
-        """Make a change, after which what is known is read again."""
+        """Make a change; the next use reads queues and exchanges again."""
         try:
             return self._database.run(change)
         finally:
@@ -199,7 +199,7 @@ class Routing:
         return bool(assumed)
 
     def _find(self, load: Callable[[str], T | None], name: str) -> T | None:
-        """Read a queue or an exchange, after declaring what was assumed to be there if it is not."""
+        """Read a queue or exchange; if it is missing, declare what was assumed to exist, and read again."""
         declared = load(name)
         return load(name) if declared is None and self._declare_assumed(self._known) else declared
 

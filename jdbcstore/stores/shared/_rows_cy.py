@@ -204,8 +204,10 @@ class Rows:
         prioritized: bool,
         other: Callable[[Any], Any],
     ) -> list[Any]:
-        """Return the rows of all messages, with one time for those without; ``other`` makes those that
-        :meth:`row` does not."""
+        """Return the rows of all messages; ``other`` makes those that :meth:`row` does not.
+
+        Messages without a timestamp share the same one.
+        """
         made = []
         now: Any = 0
         for message in messages:
