@@ -32,7 +32,7 @@ class SendHead:
         self.destination = ""
         """The name of their destination."""
         self.message: Message | None = None
-        """A message with this head, which the next messages are copies of."""
+        """A message with this head."""
         self._last: dict[str, str] = {}
         """The headers of the last SEND on the general path."""
         self._match: Callable[[bytes, int], re.Match[bytes] | None] | None = None
@@ -42,7 +42,7 @@ class SendHead:
     def learn(self, headers: Mapping[str, str], limits: FrameLimits) -> bool:
         """Record the head of a SEND; return whether it is like the last one, and can be read on this path.
 
-        If so, the caller sets :attr:`message`.
+        If so, the caller passes its message to :meth:`keep`.
         """
         last, self._last = self._last, {**headers, **dict.fromkeys(headers.keys() & _FREE.keys(), "")}
         if self._last != last:
@@ -50,6 +50,10 @@ class SendHead:
         elif self._match is None and _is_plain(headers, limits):
             self._compile(headers)
         return self._match is not None
+
+    def keep(self, message: Message) -> None:
+        """Keep a message with this head: the next ones are copies of it."""
+        self.message = message
 
     def _compile(self, headers: Mapping[str, str]) -> None:
         free = [name for name in headers if name in _FREE]

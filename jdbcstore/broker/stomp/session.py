@@ -258,7 +258,7 @@ class StompSession:
             frame, destination, message_id, self._now_ms(), self._names, self._access.user_id, body
         )
         if is_known and body is None:
-            self._head.message = message
+            self._head.keep(message)
         stored = 0 if body is None else body.size
         if name is None:
             self._connection.send(message, answer, receipt, len(frame.body), stored)
