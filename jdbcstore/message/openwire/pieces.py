@@ -32,8 +32,6 @@ PIECE_SIZE = 512 * 1024
 
 _alive: WeakValueDictionary[int, LargeBody] = WeakValueDictionary()
 _making = threading.Lock()
-SEEN: set[bool] = set()
-"""Not empty once this process has had such a body: else nothing needs to be looked for."""
 
 
 class LargeBody:
@@ -56,7 +54,6 @@ class LargeBody:
     def of(cls, number: int, size: int, text_size: int = -1) -> LargeBody:
         """Return the body of this name."""
         with _making:
-            SEEN.add(True)
             body = _alive.get(number)
             if body is None:
                 body = _alive[number] = cls(number, size, text_size)

@@ -9,7 +9,7 @@ from jdbcstore.database.schema import LARGE_ROW, create_large_tables
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.large import LargeStatements
 from jdbcstore.errors import LargeBodyMissing, StoreError
-from jdbcstore.message.openwire.pieces import PIECES_START, has_body_in_pieces, read_head
+from jdbcstore.message.openwire.pieces import has_body_in_pieces, read_head
 from jdbcstore.stores.shared.rows import EncodedMessage
 
 
@@ -72,8 +72,3 @@ def renumber_bodies(
 def numbered(adds: Sequence[EncodedMessage], first: int) -> list[tuple[int, bytes]]:
     """Return the IDs and MSG of messages, from the first ID on."""
     return [(id_, add.blob) for id_, add in enumerate(adds, first)]
-
-
-def have_bodies(adds: Sequence[EncodedMessage]) -> bool:
-    """Return whether one of these messages has a large body."""
-    return any(add.blob.startswith(PIECES_START) for add in adds)

@@ -16,6 +16,7 @@ from jdbcstore.message.ids import MESSAGE_ID_FIELDS, MessageId
 from jdbcstore.message.message import RARE, BodyType, Message
 from jdbcstore.message.openwire._encoder_cy import broker_sequence_at, usual_blob, usual_names, usual_tail
 from jdbcstore.message.openwire.encoder import encode_body, encode_destination, encode_map, encode_producer_id
+from jdbcstore.message.openwire.pieces import PIECES_START
 from jdbcstore.message.openwire.wire_format import MESSAGE_TYPES, NUMBERS, PRESENT, PRESENT_TEXT, VERSION
 from jdbcstore.stores.shared.rows import EncodedMessage, MessageNamer, RowLimits
 from jdbcstore.util.core import plain as cython
@@ -235,6 +236,14 @@ def numbered_rows(rows: Sequence[Any], first: int) -> list[Any]:
         made.append((first, container, producer, number, expiration_ms, blob, priority, None))
         first += 1
     return made
+
+
+def have_bodies(rows: Sequence[Any]) -> bool:
+    """Return whether one of these messages has a large body."""
+    for _, _, _, _, _, _, blob, _ in rows:  # noqa: SIM110 - a generator would be two more calls
+        if blob.startswith(PIECES_START):
+            return True
+    return False
 
 
 use_compiled(globals())

@@ -22,9 +22,8 @@ from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.errors import LockLost, NotMaster, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers import Fence
-from jdbcstore.message.openwire.pieces import SEEN
 from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement, plan_all
-from jdbcstore.stores.jdbc.bodies import claim_bodies, have_bodies, numbered
+from jdbcstore.stores.jdbc.bodies import claim_bodies, numbered
 from jdbcstore.stores.jdbc.sequence import (
     ClaimsBegun,
     PrecedingFailed,
@@ -33,7 +32,7 @@ from jdbcstore.stores.jdbc.sequence import (
     guard_unclaimed,
 )
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
-from jdbcstore.stores.shared._rows_cy import numbered_rows, references
+from jdbcstore.stores.shared._rows_cy import have_bodies, numbered_rows, references
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.backoff import Backoff
 
@@ -180,7 +179,7 @@ class Committer:
             return None
         first = first or sequence.last + 1
         block = sequence.block(first + len(messages) - 1) if messages else None
-        if (block is None if messages else not keys) or (SEEN and have_bodies(messages)):
+        if (block is None if messages else not keys) or have_bodies(messages):
             return None
         if self.fence is not None:
             self.fence.check()
@@ -550,7 +549,7 @@ class _Attempts:
         if plan is not None:
             batch.others += plan.writes.items()
         bodies = None
-        if SEEN and have_bodies(adds):
+        if adds and have_bodies(adds):
             bodies = partial(claim_bodies, self._session, messages=numbered(adds, first))
         self._sent = True
         self._sends += 1

@@ -27,10 +27,11 @@ from jdbcstore.stores.jdbc.acknowledgements import (
     AcknowledgementTracker,
     by_subscription,
 )
-from jdbcstore.stores.jdbc.bodies import claim_bodies, have_bodies, numbered, renumber_bodies
+from jdbcstore.stores.jdbc.bodies import claim_bodies, numbered, renumber_bodies
 from jdbcstore.stores.jdbc.writer.units import WriteUnit
 from jdbcstore.stores.jdbc.writer.writer import UnitWriter
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, Flag, decode_flag, encode_flag
+from jdbcstore.stores.shared._rows_cy import have_bodies
 from jdbcstore.stores.shared.encoding import Name
 from jdbcstore.stores.shared.transaction import (
     BufferedStore,
