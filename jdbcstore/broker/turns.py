@@ -11,10 +11,8 @@ import selectors
 import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from contextvars import Context
-from typing import TypeVarTuple
 
-_Values = TypeVarTuple("_Values")
+_Events = list[tuple[selectors.SelectorKey, int]]
 _PASSES = 4
 """The most rounds of calls at an end, which may request others there, as dispatching does for output. Further
 calls run in the next iteration, after a check for events."""
@@ -26,35 +24,17 @@ class TurnLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.ends: list[Callable[[], object]] = []
         """Functions to call once at the end of this iteration, after the ready callbacks."""
-        self._is_changed = False
-        """Whether anything was scheduled since the loop decided the time to wait for events."""
         selector = selectors.DefaultSelector()
         self._wait = selector.select
         selector.select = self._select  # type: ignore[method-assign]
         super().__init__(selector)
         self.time = time.monotonic  # type: ignore[method-assign]  # the same; it is asked for several times a turn
 
-    def call_soon(
-        self, callback: Callable[[*_Values], object], *args: *_Values, context: Context | None = None
-    ) -> asyncio.Handle:
-        self._is_changed = True
-        return super().call_soon(callback, *args, context=context)
-
-    def call_at(
-        self,
-        when: float,
-        callback: Callable[[*_Values], object],
-        *args: *_Values,
-        context: Context | None = None,
-    ) -> asyncio.TimerHandle:
-        self._is_changed = True
-        return super().call_at(when, callback, *args, context=context)
-
-    def _select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+    def _select(self, timeout: float | None = None) -> _Events:
         """Run the collected work of this iteration, then wait for events, unless there is more to do."""
         if not self.ends:
             return self._wait(timeout)
-        self._is_changed = False
+        timers = len(self._scheduled)  # type: ignore[attr-defined]  # asyncio's; none is removed in a turn
         for _ in range(_PASSES):
             ends = [*self.ends]
             self.ends.clear()  # the same list: callers hold its append
@@ -66,7 +46,8 @@ class TurnLoop(asyncio.SelectorEventLoop):
                     self.call_exception_handler({"message": text, "exception": error})
             if not self.ends:
                 break
-        return self._wait(0 if self._is_changed or self.ends else timeout)
+        is_changed = self._ready or len(self._scheduled) > timers  # type: ignore[attr-defined]
+        return self._wait(0 if is_changed or self.ends else timeout)
 
 
 def at_end_of(loop: AbstractEventLoop) -> Callable[[Callable[[], object]], object]:
