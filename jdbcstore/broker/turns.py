@@ -19,13 +19,16 @@ calls run in the next iteration, after a check for events."""
 
 
 class TurnLoop(asyncio.SelectorEventLoop):
-    """A loop for a broker; any other loop works too, with more iterations."""
+    """A loop for a broker; any other loop works too, with more iterations.
 
-    def __init__(self) -> None:
+    For ``busy_poll`` seconds after an event it looks for the next one instead of sleeping.
+    """
+
+    def __init__(self, busy_poll: float = 0.0) -> None:
         self.ends: list[Callable[[], object]] = []
         """Functions to call once at the end of this iteration, after the ready callbacks."""
         selector = selectors.DefaultSelector()
-        self._wait = selector.select
+        self._wait = busy_polling(selector.select, busy_poll) if busy_poll else selector.select
         selector.select = self._select  # type: ignore[method-assign]
         super().__init__(selector)
         self.time = time.monotonic  # type: ignore[method-assign]  # the same; it is asked for several times a turn
@@ -48,6 +51,29 @@ class TurnLoop(asyncio.SelectorEventLoop):
                 break
         is_changed = self._ready or len(self._scheduled) > timers  # type: ignore[attr-defined]
         return self._wait(0 if is_changed or self.ends else timeout)
+
+
+def busy_polling(
+    select: Callable[[float | None], _Events], seconds: float, clock: Callable[[], float] = time.monotonic
+) -> Callable[[float | None], _Events]:
+    """Return a select that does not sleep until some seconds after its last event.
+
+    Its timeout begins when it sleeps, so a timer may be late by these seconds.
+    """
+    until = 0.0
+
+    def wait(timeout: float | None) -> _Events:
+        nonlocal until
+        events = select(0)
+        while not events and timeout != 0 and clock() < until:
+            events = select(0)
+        if not events and timeout != 0:
+            events = select(timeout)
+        if events:
+            until = clock() + seconds
+        return events
+
+    return wait
 
 
 def at_end_of(loop: AbstractEventLoop) -> Callable[[Callable[[], object]], object]:

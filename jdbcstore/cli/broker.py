@@ -121,7 +121,7 @@ def broker(settings: Settings, /, name: str | None, **given: Any) -> None:
         schema=partial(schema_view, settings) if _has_one_database(configuration) else None,
     )
     _allow_files()
-    with asyncio.Runner(loop_factory=TurnLoop) as runner:
+    with asyncio.Runner(loop_factory=partial(TurnLoop, configuration.broker.busy_poll)) as runner:
         runner.run(_serve(host))
 
 

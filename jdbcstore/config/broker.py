@@ -284,6 +284,10 @@ class BrokerConfig(Options):
     Not in ActiveMQ, which has ``updateClusterClients``."""
     answer_as_slave: bool = False
     """Whether a slave accepts STOMP connections to reply that it is not the master. Not in ActiveMQ."""
+    busy_poll: float = option(0.0, at_least=0, milliseconds=True)
+    """Seconds for which the broker looks for further events after each one, instead of sleeping, such as
+    0.00025; at most 0.01. It saves the time of waking up, and takes more CPU. 0 turns this off. Not in
+    ActiveMQ."""
     log_format: str = option("text", choices=LOG_FORMATS)
     """The format of the log on stderr, one line for each event. Not in ActiveMQ."""
 
@@ -292,6 +296,9 @@ class BrokerConfig(Options):
         if self.health is not None:
             Address.parse(self.health, "health")
         _ = self.roles_of_groups, self.made_destinations  # which must be valid
+        if self.busy_poll > 0.01:
+            text = f"busy_poll must be at most 0.01, in seconds, not {self.busy_poll}"
+            raise ConfigurationError(text, option="busy_poll")
         for name in ("network_check_ping_command", "network_check_ping6_command"):
             command = getattr(self, name)
             if command is not None and not _PING.fullmatch(command):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,11 +16,12 @@ from jdbcstore.abc import KeepsLargeBodies
 from jdbcstore.broker.security import Principal
 from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.broker.stomp.session import StompSession
+from jdbcstore.broker.turns import TurnLoop
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.message.openwire.pieces import body_in_pieces
 from jdbcstore.testing import OpenStore
 from jdbcstore.util.core import in_use
-from tests.support.broker.stomp.serving import Client, Served, talking
+from tests.support.broker.stomp.serving import PATIENCE, Client, Served, talking
 from tests.support.calls import Calls
 from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held
@@ -345,3 +347,27 @@ def test_a_head_without_a_destination(store: Store) -> None:
         for number in range(3):
             client.write("SEND", {"receipt": f"r-{number}"}, b"x")
             assert client.expect("ERROR").headers["receipt-id"] == f"r-{number}"
+
+
+@pytest.mark.backends("memory", "sqlite", "postgresql")
+def test_a_loop_that_looks_before_it_sleeps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    timeouts: list[float | None] = []
+    asleep = threading.Event()
+
+    class Selector(selectors.DefaultSelector):
+        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+            timeouts.append(timeout)
+            if timeout != 0:
+                asleep.set()
+            found = super().select(timeout)
+            asleep.clear()
+            return found
+
+    monkeypatch.setattr(selectors, "DefaultSelector", Selector)
+    with Served(store, loop=TurnLoop(0.0005)) as served, Client(served.port) as client:
+        for number in range(20):
+            client.socket.sendall(frame(number))
+            receipts(client, number)
+        assert asleep.wait(PATIENCE)
+        assert [number for number, one in enumerate(timeouts) if one != 0 and timeouts[number - 1] != 0] == []
+    assert bodies(store) == [b"%03d" % number for number in range(20)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jdbcstore.broker.loop import Promise, complete
-from jdbcstore.broker.turns import at_end_of
+from jdbcstore.broker.turns import at_end_of, busy_polling
 from tests.support.loops import CountingLoop
 
 PATIENCE = 180.0
@@ -114,6 +114,36 @@ def test_an_error_does_not_end_the_loop() -> None:
         assert [str(error) for error in heard] == ["broken"]
 
     on_a_loop(main)
+
+
+def test_it_looks_for_some_time_after_an_event_and_then_sleeps() -> None:
+    asked: list[float | None] = []
+    now, coming = 0, dict[int, str]()
+
+    def select(timeout: float | None) -> list[Any]:
+        nonlocal now
+        asked.append(timeout)
+        now += 1
+        return [coming.pop(now)] if now in coming else []
+
+    wait = busy_polling(select, 3, clock=lambda: now)
+
+    def waited(timeout: float | None, *, event_at: int = 0) -> list[float | None]:
+        """Wait, with an event at the end of a select, each of which takes one unit of time."""
+        asked.clear()
+        coming[event_at] = "event"
+        found: list[Any] = [*wait(timeout)]
+        assert found == (["event"] if event_at else [])
+        return [*asked]
+
+    assert waited(None, event_at=2) == [0, None]  # nothing came before
+    assert waited(0) == [0]
+    assert waited(None, event_at=5) == [0, 0]
+    assert waited(9.0) == [0, 0, 0, 9.0]
+    assert waited(None) == [0, None]
+    assert waited(0, event_at=12) == [0]
+    assert waited(0) == [0]
+    assert waited(None) == [0, 0, None]
 
 
 def test_another_loop_does_it_in_its_next_turn() -> None:

@@ -122,6 +122,8 @@ def test_addresses(text: str, address: Address, loopback: bool) -> None:
         ('[[broker.connectors]]\nuri = "stomp+ssl://h:1"', "needs a certificate"),
         ("[[broker.connectors]]\nneed_client_auth = true", "needs trusted_certificates"),
         ("[[broker.connectors]]\nport = 1", "unknown option 'port'"),
+        ("busy_poll = 250", "busy_poll must be at most 0.01, in seconds, not 250"),
+        ("busy_poll = -1", "busy_poll must be at least 0, not -1"),
         ('log_format = "xml"', "log_format must be one of text, json"),
         ('memory_limit = "1 kb"', "memory_limit must be at least 1048576"),
     ],
