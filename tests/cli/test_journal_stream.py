@@ -253,7 +253,7 @@ def test_commands_know_the_lock_of_a_replicated_broker(place: Path, invoke: Invo
         shown = invoke("status", *config).out
         assert "lock     held\nmaster   m1" in shown
         sent = invoke("send", "Q", "two pints", *config)
-        assert (sent.code, "asking the broker" in sent.err) == (ExitCode.DONE, True)
+        assert (sent.code, "asking the broker" in sent.err) == (ExitCode.DONE, True), sent.err
         consumed = invoke("consume", "Q", *config)
         assert (consumed.code, "two pints" in consumed.out) == (ExitCode.DONE, True)
         _check_machine_without_database(invoke)
