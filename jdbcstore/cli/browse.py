@@ -19,7 +19,7 @@ from jdbcstore.cli.messages import (
     messages_of,
     print_blocks,
 )
-from jdbcstore.cli.options import SELECTOR, destination_argument, subscription_options
+from jdbcstore.cli.options import COUNT, SELECTOR, destination_argument, subscription_options
 from jdbcstore.cli.output import counted, note, print_json
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import CliCommand, Settings
@@ -48,7 +48,7 @@ _hex_option = click.option(
 @destination_argument
 @subscription_options
 @click.option("--selector", type=SELECTOR, metavar="TEXT", help="Only messages that match a JMS selector.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N messages; all by default.")
+@click.option("--limit", type=COUNT, metavar="N", help="At most N messages; all by default.")
 @_hex_option
 @click.pass_obj
 def browse(
@@ -111,7 +111,7 @@ class _InDoubt:
 @click.command(cls=CliCommand)
 @destination_argument
 @subscription_options
-@click.option("--count", type=click.IntRange(min=1), metavar="N", default=1, show_default=True,
+@click.option("--count", type=COUNT, metavar="N", default=1, show_default=True,
               help="At most N messages.")  # fmt: skip
 @_hex_option
 @click.pass_obj

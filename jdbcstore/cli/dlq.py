@@ -13,7 +13,7 @@ import click
 from jdbcstore.abc import Store, pages
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import CorruptMessages, messages_of
-from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of, check_chosen, every_option
+from jdbcstore.cli.options import COUNT, DESTINATION, SELECTOR, all_of, check_chosen, every_option
 from jdbcstore.cli.output import counted, local_time, note, print_table, progress
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import CliCommand, Settings
@@ -50,8 +50,10 @@ class DeadLetterSelection(CorruptMessages):
     def of(cls, message_ids: tuple[str, ...], ids_file: TextIO | None, **given: Any) -> DeadLetterSelection:
         """Make a selection of the options of a command line, and note it if the file has no ids."""
         if ids_file is not None:
-            lines = (line.strip() for line in ids_file)
-            message_ids = (*message_ids, *filter(None, lines))
+            try:
+                message_ids = (*message_ids, *filter(None, map(str.strip, ids_file)))
+            except UnicodeDecodeError:
+                raise click.UsageError(f"{ids_file.name} is not UTF-8, as a file of ids must be") from None
             if not message_ids:
                 note(f"{ids_file.name} has no ids, so no message is selected")
         given["message_ids"] = [*dict.fromkeys(message_ids)] if message_ids or ids_file is not None else None
@@ -120,7 +122,7 @@ _choosing = all_of(
                  help="Only messages with the JMSMessageIDs in this file, one a line; - is standard input."),
     click.option("--selector", type=SELECTOR, metavar="TEXT",
                  help="Only messages that match this JMS selector."),
-    click.option("--limit", type=click.IntRange(min=1), metavar="N",
+    click.option("--limit", type=COUNT, metavar="N",
                  help="At most N messages; all by default."),
 )  # fmt: skip
 """The arguments of :class:`DeadLetterSelection`."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.options import DESTINATION
+from jdbcstore.cli.options import DESTINATION, Seconds
 from jdbcstore.cli.output import counted, printable, progress
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.message.destination import Destination
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE",
               help="A storage option of Delta, or a property of the catalog; repeatable.")  # fmt: skip
 @click.option("--follow", is_flag=True, help="Go on with new messages until interrupted.")
-@click.option("--interval", type=click.FloatRange(0.1), default=5.0, show_default=True, metavar="SECONDS",
+@click.option("--interval", type=Seconds(0.1), default=5.0, show_default=True, metavar="SECONDS",
               help="The pause of --follow when there is no new message.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only count the messages; create and write nothing.")
 @click.pass_obj

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jdbcstore.cli.options import Seconds
 from jdbcstore.cli.output import local_time, note, printable, write_line
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import AuthenticationFailed, NotMaster, SchemaError, StoreUnavailable
@@ -90,7 +91,7 @@ def holder_text(holder: str, leased: bool, expires_ms: int | None) -> str:
 
 
 @click.command(cls=CliCommand)
-@click.option("--timeout", type=click.FloatRange(min=0), help="Seconds to wait; forever by default.")
+@click.option("--timeout", type=Seconds(), help="Seconds to wait; forever by default.")
 @click.option("--holder", metavar="NAME", help="Wait for this broker instead of any.")
 @click.pass_obj
 def wait_master(settings: Settings, timeout: float | None, holder: str | None) -> None:

@@ -8,6 +8,7 @@ import click
 
 from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.cli.options import (
+    COUNT,
     DESTINATION,
     SELECTOR,
     TARGET,
@@ -58,7 +59,7 @@ _choosing = all_of(
                  help="Only the message with this JMSMessageID. Repeatable."),
     click.option("--selector", type=SELECTOR, metavar="TEXT",
                  help="Only messages that match this JMS selector."),
-    click.option("--limit", type=click.IntRange(min=1), metavar="N",
+    click.option("--limit", type=COUNT, metavar="N",
                  help="At most N messages; all by default."),
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import reduce
+from math import isnan
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -14,6 +15,7 @@ import click
 from jdbcstore.cli.settings import Settings
 from jdbcstore.config import Configuration, DataSourceConfig, load_file
 from jdbcstore.config.data_source import is_url
+from jdbcstore.config.fields import LONGEST
 from jdbcstore.errors import ConfigurationError, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import is_wildcard
@@ -39,6 +41,19 @@ class Parsed(click.ParamType[T], Generic[T]):
             raise  # with an exit code of its own
         except (ValueError, StoreError) as error:
             self.fail(str(error), param, ctx)
+
+
+class Seconds(click.FloatRange):
+    """A duration."""
+
+    def __init__(self, at_least: float = 0.0, *, min_open: bool = False) -> None:
+        super().__init__(at_least, LONGEST, min_open=min_open)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds: float = super().convert(value, param, ctx)
+        if isnan(seconds):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return seconds
 
 
 def _destination(text: str) -> Destination:
@@ -99,6 +114,8 @@ FOLDER = Parsed("folder", _folder)
 """A folder: a local path, or the URL of a folder on a file system that Spark knows, as a string."""
 STORE = Parsed("store", store_named)
 """A store: a URL, or a configuration file that names one."""
+COUNT = click.IntRange(1, 1_000_000_000)
+"""A number of messages."""
 TIME = Parsed("time", _milliseconds)
 """Epoch milliseconds of a date, or a date and time, in UTC unless it has an offset."""
 

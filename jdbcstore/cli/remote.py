@@ -7,6 +7,7 @@ import os
 from base64 import b64encode
 from collections.abc import Iterator
 from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
@@ -109,7 +110,7 @@ class RemoteBroker:
                 return json.load(answer)
         except HTTPError as error:
             raise self._error(error) from error
-        except (URLError, OSError, ValueError) as error:
+        except (URLError, OSError, HTTPException, ValueError) as error:
             raise StoreUnavailable(
                 f"no answer from the broker at {self.url}; check whether the operation is done, then try "
                 f"again: {error}"

@@ -17,7 +17,7 @@ import click
 
 from jdbcstore.abc import MessageReference, MessageStore
 from jdbcstore.cli.messages import messages_of
-from jdbcstore.cli.options import DESTINATION, TARGET, Parsed
+from jdbcstore.cli.options import COUNT, DESTINATION, TARGET, Parsed, Seconds
 from jdbcstore.cli.output import counted, note, printable, progress
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import CliCommand, Settings
@@ -81,12 +81,12 @@ _IN_JSON = (str, bool, int, float)
 @click.command(cls=CliCommand)
 @click.argument("destination", metavar="DEST", type=TARGET)
 @click.argument("body", required=False)
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Send the message N times.")
+@click.option("--count", type=COUNT, metavar="N", help="Send the message N times.")
 @click.option("--property", "properties", type=_PROPERTY, multiple=True, metavar="NAME=VALUE",
               help="A string property; NAME:TYPE=VALUE for TYPE boolean, byte, short, int, long, float,"
               " double, char or string. Repeatable.")  # fmt: skip
 @click.option("--priority", type=click.IntRange(0, 9), default=4, show_default=True, help="9 is highest.")
-@click.option("--ttl", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+@click.option("--ttl", type=Seconds(min_open=True), metavar="SECONDS",
               help="Time to live; the message never expires by default.")  # fmt: skip
 @click.option("--correlation-id", metavar="TEXT", help="The JMSCorrelationID header.")
 @click.option("--reply-to", type=DESTINATION, metavar="DEST", help="The JMSReplyTo header.")

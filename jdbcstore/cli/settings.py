@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -326,8 +327,16 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         setattr(settings, str(parameter.name), value)
 
 
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def _keep_broker(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None and not value.startswith(("http://", "https://")):
+    if value is not None and not _is_http(value):
         raise click.BadParameter(f"{value!r} is not a URL; use http://HOST:PORT", context, parameter)
     context.ensure_object(Settings).broker_url = value
 

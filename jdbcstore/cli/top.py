@@ -11,6 +11,7 @@ from typing import TypeVar
 import click
 
 from jdbcstore.cli.claim_readings import QUEUE_TITLES, ClaimReading, ClaimReadings
+from jdbcstore.cli.options import Seconds
 from jdbcstore.cli.output import print_table, write_line
 from jdbcstore.cli.readings import (
     COLUMNS,
@@ -39,7 +40,7 @@ T = TypeVar("T")
 @click.option("--ascending", is_flag=True, help="Smallest first.")
 @click.option("--filter", "text", metavar="TEXT", default="", help="Only names that contain this text.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=200, show_default=True, help="Destinations.")
-@click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True,
+@click.option("--interval", type=Seconds(0.1), default=2.0, show_default=True,
               help="Seconds between readings.")  # fmt: skip
 @click.pass_obj
 def top(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import math
 import re
 import types
 import typing
@@ -27,6 +26,8 @@ _BOOLEANS = {
 }
 _ACRONYMS = {word.lower(): word for word in ("DB", "DLQ", "GC", "JMS", "SQL")}
 _FEW = 20
+LONGEST = 1e9
+"""The highest value of a float, such as a duration in seconds; threads cannot wait ten times as long."""
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
 
@@ -101,10 +102,8 @@ def _alternatives(hint: Any) -> tuple[type, ...]:
 def check(instance: Any) -> None:
     """Raise :class:`ConfigurationError` unless each field has its type and is within its bounds."""
     for definition in fields(instance):
-        value = getattr(instance, definition.name)
-        complaint = _type_error(value, types_of(instance.__class__)[definition.name]) or _bounds_error(
-            definition, value
-        )
+        value, wanted = getattr(instance, definition.name), types_of(instance.__class__)[definition.name]
+        complaint = _type_error(value, wanted) or _bounds_error(definition, value, wanted)
         if complaint:
             raise ConfigurationError(f"{definition.name} must be {complaint}", option=definition.name)
 
@@ -121,10 +120,10 @@ def _kind(wanted: Iterable[type]) -> str:
     return " or ".join(names)
 
 
-def _bounds_error(definition: Field[Any], value: Any) -> str:
+def _bounds_error(definition: Field[Any], value: Any, wanted: tuple[type, ...]) -> str:
     at_least, choices = definition.metadata.get("at_least"), definition.metadata.get("choices")
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"a finite number, not {value}"
+    if float in wanted and value is not None and not abs(value) <= LONGEST:
+        return f"a number of at most {LONGEST:,.0f}, not {value}"
     if at_least is not None and value is not None and value < at_least:
         return f"at least {at_least}, not {value}"
     if choices and value is not None and value not in choices:
@@ -171,7 +170,7 @@ def convert(
         return None
     if value < 0 and definition.metadata.get("negative_is_off"):
         return 0.0
-    return value / 1000 if definition.metadata.get("milliseconds") else value
+    return min(value / 1000, LONGEST) if definition.metadata.get("milliseconds") else value
 
 
 def _parse_size(name: str, value: str) -> int:

@@ -10,6 +10,7 @@ import contextlib
 from typing import Any
 
 from jdbcstore.config import StoreConfig
+from jdbcstore.config.fields import LONGEST
 from jdbcstore.database.callers import CallersConnection
 from jdbcstore.database.inbox import InboxTable
 from jdbcstore.errors import ConfigurationError
@@ -45,9 +46,10 @@ class Inbox(Closing):
     ) -> None:
         if not consumer:
             raise ConfigurationError("an inbox needs the name of its consumer", option="consumer")
-        if retention <= 0:
+        if not 0 < retention <= LONGEST:
             raise ConfigurationError(
-                f"retention={retention} must be more than 0 seconds, or nothing is processed once",
+                f"retention={retention} must be more than 0 seconds, or nothing is processed once, "
+                f"and at most {LONGEST:,.0f}",
                 option="retention",
             )
         config = config or StoreConfig()

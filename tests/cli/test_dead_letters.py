@@ -163,6 +163,18 @@ def test_a_file_without_ids_selects_nothing(
     assert bodies(stored(DLQ)) == ["order 1", "order 2"]
 
 
+def test_a_file_that_is_no_text(invoke: Invoke, fill: Fill, stored: Stored, tmp_path: Path) -> None:
+    fill(dead(1, "ORDERS"))
+    chosen = tmp_path / "ids"
+    chosen.write_bytes(b"ID:p:1:1:1\n\xff")
+
+    result = invoke("dlq", "purge", "--ids", str(chosen))
+
+    assert result.code == 2
+    assert result.err.startswith(f"jdbcstore: {chosen} is not UTF-8")
+    assert bodies(stored(DLQ)) == ["order 1"]
+
+
 def test_what_came_from_nowhere_stays(invoke: Invoke, fill: Fill, stored: Stored) -> None:
     fill(dead(1, None), dead(2, "ORDERS"))
 

@@ -167,6 +167,25 @@ def test_a_subscription_with_another_selector_is_refused(invoke: Invoke) -> None
         ["subscriptions", "queue://Q"],
         ["purge"],
         ["nonsense"],
+        *(
+            [*command, number]
+            for command in (
+                ["browse", "Q", "--limit"],
+                ["consume", "Q", "--count"],
+                ["dlq", "list", "--limit"],
+                ["dlq", "retry", "--limit"],
+                ["manage", "remove", "Q", "--limit"],
+                ["send", "Q", "x", "--count"],
+                ["send", "Q", "x", "--ttl"],
+                ["wait-master", "--timeout"],
+                ["top", "--once", "--interval"],
+                ["export", "lake", "Q", "--interval"],
+            )
+            for number in ("nan", "inf", "9" * 30)
+        ),
+        ["status", "--broker", "http://[::1"],
+        ["status", "--broker", "http://127.0.0.1:99999"],
+        ["status", "--broker", "http://:8161"],
     ],
 )
 def test_usage_errors_are_one_line(invoke: Invoke, command: list[str]) -> None:

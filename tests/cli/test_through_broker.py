@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -348,6 +349,23 @@ def test_an_address_that_is_not_the_management_has_no_empty_queues(
         with pytest.raises(StoreUnavailable, match=f"{where} is not the management"):
             ask()
     assert not elsewhere.is_master("anything")
+
+
+@pytest.mark.parametrize("answer", [b"ERROR\n\n\0", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
+def test_a_listener_that_is_no_management(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def reply() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=reply)
+        thread.start()
+        with pytest.raises(StoreUnavailable, match="no answer from the broker"):
+            RemoteBroker(f"http://127.0.0.1:{server.getsockname()[1]}").call("broker")
+        thread.join()
 
 
 def test_a_login(place: Place) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import Invoke
 
 SECRET = "hush-hush"
+WRONG_NUMBERS = "inf", "-inf", "nan", "1e300", "9" * 18
 
 # What is wrong; how the line begins behind the file's name; and how the cure reads.
 IN_TOML = [
@@ -16,7 +17,7 @@ IN_TOML = [
     ("pool_sise = 1", ": unknown option 'pool_sise'", "did you mean pool_size?"),
     ('pool_size = "3"', ": pool_size", "must be a whole number"),
     ("pool_size = 0", ": pool_size", "must be at least 1"),
-    ("cleanup_period = inf", ": cleanup_period", "must be a finite number"),
+    *((f"cleanup_period = {value}", ": cleanup_period", "at most 1,000,000,000") for value in WRONG_NUMBERS),
     ('max_pending_bytes = "5 parsecs"', ": max_pending_bytes", "such as '20 mb'"),
     ("max_rows = 5", ": max_rows", "has no effect"),
     ("useLock = true", ": useLock", "if there is a section locker; remove it"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -116,8 +117,9 @@ def test_inboxes_that_cannot_be(database: Database, tmp_path: Path) -> None:
         Inbox(database.url, "billing", StoreConfig(create_tables_on_startup=False))
     with pytest.raises(ConfigurationError, match="name of its consumer"):
         Inbox(database.url, "")
-    with pytest.raises(ConfigurationError, match="retention"):
-        Inbox(database.url, "billing", retention=0.0)
+    for retention in (0.0, math.nan, math.inf, 1e300):
+        with pytest.raises(ConfigurationError, match="retention"):
+            Inbox(database.url, "billing", retention=retention)
     with pytest.raises(ConfigurationError, match="not supported on"):
         Inbox("oracle://host/db", "billing", StoreConfig(adapter="oracle"))
     with Inbox(database.url, "billing") as inbox:

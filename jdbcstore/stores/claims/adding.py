@@ -14,10 +14,24 @@ from jdbcstore.database.statements.claims import NUMBERS, ClaimStatements
 from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.database.statements.routing import RoutingStatements
-from jdbcstore.errors import StoreError
+from jdbcstore.errors import ConfigurationError, StoreError
 from jdbcstore.stores.claims.keys import filed_rows
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.shared.rows import EncodedMessage
+
+_LONGEST_DELAY = 1e12
+
+
+def milliseconds(delay: float) -> int:
+    """Return a delay in milliseconds.
+
+    :raises ConfigurationError: it is not a number, or no column can hold it
+    """
+    if not abs(delay) <= _LONGEST_DELAY:
+        raise ConfigurationError(
+            f"delay={delay} must be a number of at most {_LONGEST_DELAY:,.0f} seconds", option="delay"
+        )
+    return round(delay * 1000)
 
 
 class MessageAdder:
@@ -34,7 +48,7 @@ class MessageAdder:
         self,
         connection: Connection,
         encoded: Sequence[EncodedMessage],
-        delay: float = 0.0,
+        delay_ms: int = 0,
         keyed: Collection[str] = (),
     ) -> list[int]:
         """Add messages in the caller's transaction, which is guarded; return their IDs.
@@ -45,32 +59,32 @@ class MessageAdder:
         ids = self.numbers(connection.fetch, len(encoded))
         connection.add_messages([message.row(id_) for message, id_ in zip(encoded, ids, strict=True)])
         connection.insert_rows(self._flow_sql.add_keyed, filed_rows(encoded, ids, keyed))
-        if delay > 0:
+        if delay_ms > 0:
             for id_ in ids:
-                connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
+                connection.execute(self._sql.delay_message, id_=id_, delay_ms=delay_ms)
         return ids
 
     def add_alone(
         self,
         connection: Connection,
         encoded: Sequence[EncodedMessage],
-        delay: float = 0.0,
+        delay_ms: int = 0,
         keyed: Collection[str] = (),
     ) -> list[int]:
         """As :meth:`add_rows`, all or none, in a guarded transaction of their own.
 
         :raises LockLost: a later epoch has begun
         """
-        if len(encoded) == 1 and delay <= 0 and self._session.adapter.chains_writes:
+        if len(encoded) == 1 and delay_ms <= 0 and self._session.adapter.chains_writes:
             [message] = encoded
             sql = self._sql.add_numbered[message.container in keyed]
             ids_of_added = connection.fetch(sql, epoch=self._lease.epoch, **_values_of(message, keyed))
             if not ids_of_added:
                 raise self._epoch_ended()
             return [row[0] for row in ids_of_added]
-        if delay > 0 or keyed or not self._session.adapter.series:
+        if delay_ms > 0 or keyed or not self._session.adapter.series:
             with connection.transaction(epoch=self._lease.guard):
-                return self.add_rows(connection, encoded, delay, keyed)
+                return self.add_rows(connection, encoded, delay_ms, keyed)
         ids = self.numbers(connection.fetch, len(encoded))
         rows = [message.row(id_) for message, id_ in zip(encoded, ids, strict=True)]
         connection.write(Batch(rows, [], [], []), epoch=self._lease.guard)

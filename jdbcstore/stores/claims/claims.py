@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from jdbcstore.config import StoreConfig
+from jdbcstore.config.fields import LONGEST
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.callers import JoinedConnection
 from jdbcstore.database.engine import Database
@@ -58,8 +59,10 @@ class Claims(Closing):
         self.config = config or StoreConfig()
         """The options."""
         self._lengths = self.config.name_lengths
-        if lease <= 0:
-            raise ConfigurationError(f"lease={lease} must be more than 0 seconds", option="lease")
+        if not 0 < lease <= LONGEST:
+            raise ConfigurationError(
+                f"lease={lease} must be more than 0 and at most {LONGEST:,.0f} seconds", option="lease"
+            )
         target = None if dead_letters is None else self._destination(dead_letters)
         self.limits = RedeliveryLimits(max_redeliveries, target)
         """The policy for messages that fail again and again."""

@@ -17,6 +17,7 @@ from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.errors import ClaimLost, ConfigurationError, NotMaster
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
+from jdbcstore.stores.claims.adding import milliseconds
 from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.keys import filed_rows
 from jdbcstore.stores.claims.of_ids import execute, fetch
@@ -65,14 +66,14 @@ class JoinedTransaction:
             return []
         self._connection.check()
         keyed = {encoded[0].container} if place.flow.files() else ()
-        ids = self._add(encoded, delay, keyed)
+        ids = self._add(encoded, milliseconds(delay), keyed)
         if not self._is_checked:
             self._check_place()
             self._is_checked = True
         self._added[place] = None
         return ids
 
-    def _add(self, encoded: Sequence[EncodedMessage], delay: float, keyed: Collection[str]) -> list[int]:
+    def _add(self, encoded: Sequence[EncodedMessage], delay_ms: int, keyed: Collection[str]) -> list[int]:
         """Add messages as :meth:`MessageAdder.add_rows` does.
 
         :raises NotMaster: a broker or store serves the tables now
@@ -91,9 +92,9 @@ class JoinedTransaction:
             [message.row(id_) for message, id_ in zip(encoded, ids, strict=True)],
         )
         connection.insert_rows(database.session.of(FlowStatements).add_keyed, filed_rows(encoded, ids, keyed))
-        if delay > 0:
+        if delay_ms > 0:
             for id_ in ids:
-                connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
+                connection.execute(self._sql.delay_message, id_=id_, delay_ms=delay_ms)
         return ids
 
     def _numbers(self, count: int) -> list[int]:
@@ -192,7 +193,7 @@ class JoinedTransaction:
         if delay is None:
             place.remove(self._connection, ids)
         else:
-            values = {"session": number, "delay_ms": round(delay * 1000), "failures": 0}
+            values = {"session": number, "delay_ms": milliseconds(delay), "failures": 0}
             execute(self._connection, self._sql.return_claims, ids, **values)
         place.held.join(ids)
         if delay is not None:

@@ -20,6 +20,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.inserted import short
 from jdbcstore.message.message import Message
+from jdbcstore.stores.claims.adding import milliseconds
 from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.flow import QueueFlow
 from jdbcstore.stores.claims.marks import LOOK_AGAIN, Marks
@@ -108,11 +109,12 @@ class ClaimQueue:
         """
         database = self._database
         encoded = [database.encode(self.destination, message) for message in messages]
+        delay_ms = milliseconds(delay)
         database.lease.check()
         keyed = {self._container} if encoded and self.flow.files() else ()
-        add = partial(database.adder.add_alone, encoded=encoded, delay=delay, keyed=keyed)
+        add = partial(database.adder.add_alone, encoded=encoded, delay_ms=delay_ms, keyed=keyed)
         ids = database.run(add) if encoded else []
-        if delay > 0:
+        if delay_ms > 0:
             with self._lock:
                 self._marks.look_again(delay)
         elif ids:
@@ -332,7 +334,7 @@ class ClaimQueue:
         if not every:
             return
         ids, session = ids_of(claims, self._database.lease)
-        values = {"session": session, "delay_ms": round(delay * 1000), "failures": failures}
+        values = {"session": session, "delay_ms": milliseconds(delay), "failures": failures}
         target = self._limits.dead_letters
         letters = _letters(self._database, self.destination, dead, "rejected too often", target)
 

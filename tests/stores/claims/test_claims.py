@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -740,8 +741,24 @@ def test_a_store_reads_what_was_added(open_claims: OpenClaims, database: Databas
 def test_names_and_options_are_checked(claims: Claims, open_claims: OpenClaims) -> None:
     with pytest.raises(InvalidDestination):
         claims.queue("topic://NEWS")
-    with pytest.raises(ConfigurationError, match="lease"):
-        open_claims(lease=0)
+    for lease in (0, math.nan, math.inf, 1e300):
+        with pytest.raises(ConfigurationError, match="lease"):
+            open_claims(lease=lease)
+
+
+@pytest.mark.parametrize("delay", [math.nan, math.inf, -math.inf, 2.0**60, 10**30])
+def test_a_delay_that_cannot_be(queue: ClaimQueue, claims: Claims, database: Database, delay: float) -> None:
+    queue.add(Message("m"))
+    [claim] = queue.claim()
+    for call in (queue.add, claims.queue("LATER").add):
+        with pytest.raises(ConfigurationError, match="delay"):
+            call(Message("late"), delay=delay)
+    for settle in (queue.release, queue.reject):
+        with pytest.raises(ConfigurationError, match="delay"):
+            settle(claim, delay=delay)
+    queue.reject(claim, delay=250e9)  # until the year 9900 or so
+    assert queue.claim() == []
+    assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(1,)]
 
 
 def test_a_database_that_cannot_be_shared_says_so() -> None:

@@ -108,6 +108,7 @@ def test_activemq_s_spelling_has_activemq_s_unit() -> None:
 
     assert config == StoreConfig(table_prefix="X_", cleanup_period=60.0, max_audit_depth=5)
     assert StoreConfig().replace(cleanupPeriod=-1).cleanup_period == 0.0
+    assert StoreConfig().replace(cleanupPeriod=(1 << 63) - 1).cleanup_period == 1e9
 
 
 def test_a_wrong_option_is_told_the_one_that_was_meant() -> None:
