@@ -14,6 +14,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,7 +98,7 @@ class DeltaTable(LakeTable):
 
     def open(self, *, create: bool) -> Offset:
         from deltalake import DeltaTable as DeltaLog
-        from deltalake.exceptions import DeltaError, TableNotFoundError
+        from deltalake.exceptions import TableNotFoundError
 
         try:
             self._log = DeltaLog(self.place, storage_options=self._options)
@@ -107,8 +108,6 @@ class DeltaTable(LakeTable):
                     self.place, SCHEMA, partition_by=[*PARTITIONS], storage_options=self._options
                 )
             return Offset(0)
-        except (DeltaError, OSError) as error:
-            raise ConfigurationError(f"{self.place} cannot be opened as a Delta table: {error}") from error
         known = self.position()
         if known is None and self._log.file_uris():
             raise _foreign(self.place)
@@ -127,7 +126,7 @@ class DeltaTable(LakeTable):
 
     def append(self, rows: pa.Table, end: Offset) -> bool:
         from deltalake import CommitProperties, Transaction, write_deltalake
-        from deltalake.exceptions import CommitFailedError, DeltaError
+        from deltalake.exceptions import CommitFailedError
 
         # Another export with the same name makes the commit fail.
         properties = CommitProperties(
@@ -144,8 +143,6 @@ class DeltaTable(LakeTable):
         except CommitFailedError as error:
             log.debug("%s: %s", self.place, error)
             return False
-        except DeltaError as error:
-            raise _unwritten(self.place, error) from error
         return True
 
 
@@ -202,7 +199,7 @@ class IcebergTable(LakeTable):
         return None if stored is None else Offset.of(json.loads(stored))
 
     def append(self, rows: pa.Table, end: Offset) -> bool:
-        from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+        from pyiceberg.exceptions import CommitFailedException
         from pyiceberg.table import TableProperties
 
         # A repetition behind the commit of another export would append its rows again.
@@ -214,8 +211,6 @@ class IcebergTable(LakeTable):
         except CommitFailedException as error:
             log.debug("%s: %s", self.place, error)
             return False
-        except (CommitStateUnknownException, OSError) as error:
-            raise _unwritten(self.place, error) from error
         return True
 
 
@@ -268,7 +263,8 @@ class LakeExport(Closing):
             if self._database.has_journal():
                 log.warning("an export of messages: %s", IN_JOURNAL)
             self._position = Position(self._database, settle)
-            self._stored = self._at = table.open(create=creates)
+            with _explained(ConfigurationError, f"{table.place} cannot be opened"):
+                self._stored = self._at = table.open(create=creates)
         except BaseException:
             self._database.close()
             raise
@@ -352,11 +348,14 @@ class LakeExport(Closing):
         if not batches:
             return Exported(0, 0)
         rows = pa.Table.from_batches(batches, SCHEMA)
+        failed = f"a commit to {self._table.place} failed, or its outcome is unknown; export again"
         for _ in range(_ATTEMPTS):
-            if self._table.append(rows, end):
-                self._stored = end
-                return Exported(len(rows), 1)
-            if (self._table.position() or Offset(0)) != self._stored:
+            with _explained(StoreError, failed):
+                if self._table.append(rows, end):
+                    self._stored = end
+                    return Exported(len(rows), 1)
+                position = self._table.position() or Offset(0)
+            if position != self._stored:
                 raise StoreError(
                     f"another export has written to {self._table.place} meanwhile: run one at a time"
                 )
@@ -391,11 +390,15 @@ def _batch(rows: Sequence[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, date, names], schema=SCHEMA)
 
 
-def _unwritten(place: str, error: Exception) -> StoreError:
-    return StoreError(
-        f"a commit to {place} failed, or its outcome is unknown: {error}; run the export again, which"
-        " continues after the last commit"
-    )
+@contextmanager
+def _explained(kind: type[StoreError], what: str) -> Iterator[None]:
+    """Turn an error of a library into ours: catalogs and file systems have errors without a common base."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:
+        raise kind(f"{what}: {error}") from error
 
 
 def _foreign(place: str) -> ConfigurationError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ from deltalake import write_deltalake
 import jdbcstore
 from jdbcstore import Configuration, Destination, Message
 from jdbcstore.analytics import lake
-from jdbcstore.analytics.lake import Exported, LakeExport, to_lake
+from jdbcstore.analytics.lake import DeltaTable, Exported, IcebergTable, LakeExport, to_lake
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.errors import ConfigurationError, StoreError
 from jdbcstore.testing.polling import wait_until
@@ -183,6 +184,37 @@ def test_rows_of_another_program_are_left_alone(
         target.iceberg.append(rows)
     with pytest.raises(ConfigurationError, match="choose a table that does not exist yet"):
         export()
+
+
+@pytest.mark.backends("sqlite")
+def test_a_table_that_cannot_be_opened(database: Database, tmp_path: Path) -> None:
+    jdbcstore.open(database.url).close()
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path / 'catalog.db'}"}
+    for table in (
+        DeltaTable("nosuch://table"),
+        DeltaTable(Path("/dev/null")),
+        IcebergTable("mq.messages"),
+        IcebergTable("mq.messages", options={"type": "nonsense"}),
+        IcebergTable("mq.messages", options={"type": "sql", "uri": "nosuch://"}),
+        IcebergTable("mq.messages", options=catalog),
+        IcebergTable("messages", options=catalog | {"warehouse": tmp_path.as_uri()}),
+    ):
+        with pytest.raises(ConfigurationError, match=f"{table.place} cannot be opened: "):
+            to_lake(database.url, table)
+
+
+@pytest.mark.backends("sqlite")
+def test_a_table_that_disappears(database: Database, export: Callable[..., LakeExport], target: Lake) -> None:
+    with jdbcstore.open(database.url) as opened:
+        opened.queue("ORDERS").add_message(Message("one"))
+    opened_export = export()
+    if target.kind == "delta":
+        shutil.rmtree(target.place)
+        Path(target.place).touch()
+    else:
+        target.iceberg.catalog.drop_table(target.place)
+    with pytest.raises(StoreError, match=f"a commit to {target.place} failed"):
+        opened_export.run()
 
 
 @pytest.mark.backends("sqlite")
