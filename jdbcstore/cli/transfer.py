@@ -87,10 +87,10 @@ def _audit_archive(
     from jdbcstore.cli.engines import spark_session
     from jdbcstore.tools import archive
 
-    spark = spark_session(options, store)
+    spark = spark_session(options, store) if isinstance(folder, str) else None
     if not archive.Archive.is_one(folder):
         raise click.UsageError(f"{folder} is not an archive")
-    result = archive.compare(spark, store, folder, differences.print)
+    result = archive.compare(spark or spark_session(options, store), store, folder, differences.print)
     differences.finish()
     counts = ", ".join(f"{name} {count}" for name, count in asdict(result).items())
     settings.print(

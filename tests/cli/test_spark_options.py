@@ -11,6 +11,7 @@ import pytest
 
 from jdbcstore.cli.engines import default_engine
 from jdbcstore.cli.spark_options import SparkOptions
+from tests.cli.conftest import Invoke
 from tests.support import ROOT
 from tests.support.cli.command_line import CommandLine
 
@@ -155,3 +156,14 @@ def test_a_pyspark_that_is_too_old_is_named(tmp_path: Path, name: str) -> None:
         check=False,
     )
     assert f"ConfigurationError: PySpark 3.5.9 is too old: {name} needs 4.0 or newer" in done.stderr
+
+
+def test_a_folder_that_is_no_archive_needs_no_spark(
+    invoke: Invoke, local_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark")
+    invoke("init")
+    monkeypatch.setattr("jdbcstore.cli.engines.spark_session", lambda *_: pytest.fail("Spark starts"))
+    result = invoke("audit", local_url, ".")
+    assert result.err.startswith("jdbcstore: . is not an archive")
+    assert result.code == 2
