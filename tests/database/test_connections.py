@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import jdbcstore
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import StoreUnavailable
@@ -26,6 +28,18 @@ def test_a_moved_file_is_not_created_again(tmp_path: Path, name: str) -> None:
             engine.connect()
         assert not file.exists()
     engine.dispose()
+
+
+def test_a_disk_without_room_for_the_index_of_a_log_is_named(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'mq.db'}"
+    jdbcstore.open(url).close()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, limits[1]))
+    try:
+        with pytest.raises(StoreUnavailable, match="check the disk, and its free space"):
+            jdbcstore.open(url)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.backends("sqlite", "postgresql", "mariadb")

@@ -180,8 +180,7 @@ class SqliteAdapter(Adapter):
         return limit - 8192
 
     def advice(self, error: BaseException) -> str:
-        lost = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN
-        return "is the disk mounted?" if lost else super().advice(error)
+        return _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "")
 
     def classify(self, error: BaseException) -> Failure:
         code = getattr(error, "sqlite_errorcode", None)
@@ -230,6 +229,10 @@ def _enter_wal(cursor: sqlite3.Cursor) -> None:
             return
 
 
+_ADVICE = {
+    sqlite3.SQLITE_CANTOPEN: "is the disk mounted?",
+    sqlite3.SQLITE_IOERR: "check the disk, and its free space",
+}
 _BY_CODE = {
     sqlite3.SQLITE_CONSTRAINT: Failure.BAD_VALUE,
     sqlite3.SQLITE_MISMATCH: Failure.BAD_VALUE,
