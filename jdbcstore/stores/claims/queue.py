@@ -28,6 +28,7 @@ from jdbcstore.stores.claims.of_ids import execute
 from jdbcstore.stores.claims.settling import Settling, ids_in_order, ids_of
 from jdbcstore.stores.claims.taking import Taking
 from jdbcstore.stores.claims.upkeep import Upkeep
+from jdbcstore.stores.shared.paging import MOST
 from jdbcstore.stores.shared.rows import EncodedMessage
 
 log = logging.getLogger(__name__)
@@ -174,7 +175,7 @@ class ClaimQueue:
             begun = self._database.clock.monotonic() if from_start else 0.0
             hold = 0  # of none, unless they are noted below
             with self._database.taking():
-                rows = self._database.run(partial(take, session=session, begin=begin, limit=limit))
+                rows = self._database.run(partial(take, session=session, begin=begin, limit=min(limit, MOST)))
                 if session == self._database.lease.number:
                     hold = self.held.add([row[1] for row in rows], session)
             rows.sort(key=lambda row: (-row[0], row[1]))

@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 PRIORITIES = 10
 REMOVE_BATCH = 1_000
 """Rows that one transaction of a purge, sweep or cleanup removes."""
+MOST = (1 << 31) - 1
+"""The highest limit that all databases accept."""
 
 FetchLane = Callable[[int | None, int, int], Sequence[StoredRow]]
 """(priority or None for all, after, limit) -> rows of ID and MSG, by ID."""
@@ -56,6 +58,7 @@ def read_lanes(
     """
     if limit < 1:
         raise ValueError(f"a page has at least one message, not {limit}")
+    limit = min(limit, MOST)
     positions = list(marks)
     if after is not None and len(after.positions) == len(positions):
         positions = [max(pair) for pair in zip(positions, after.positions, strict=True)]

@@ -14,7 +14,7 @@ from jdbcstore.testing.without import TOPICS_ELSEWHERE
 NUMBERS = list(map(str, range(23)))
 
 
-@pytest.mark.parametrize("limit", [1, 2, 22, 23, 24, 500])
+@pytest.mark.parametrize("limit", [1, 2, 22, 23, 24, 500, 1 << 63])
 def test_pages_of_any_size(store: Store, queue: MessageStore, limit: int) -> None:
     for number in NUMBERS:
         fill(store.queue("BETWEEN"), "not here")
