@@ -1,4 +1,4 @@
-"""CPU time of this process and all processes that it started; Linux only."""
+"""CPU time and priority of this process and all processes that it started; Linux only."""
 
 from __future__ import annotations
 
@@ -36,6 +36,21 @@ def nanoseconds(processes: Iterable[int]) -> int:
 def below(root: int) -> list[int]:
     """Find the processes that were started by this one, or by those."""
     return [process for process in _tree(root) if process != root]
+
+
+def realtime() -> bool:
+    """Schedule these processes before those of others, and all that they start later, where this is allowed.
+
+    The kernel leaves others a twentieth of each second. Return whether it is allowed.
+    """
+    try:
+        for process in _tree(os.getpid()):
+            for thread in Path(f"/proc/{process}/task").glob("*"):
+                with suppress(ProcessLookupError):  # ended
+                    os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(5))
+    except PermissionError:
+        return False
+    return True
 
 
 def _tree(root: int) -> dict[int, tuple[float, float]]:

@@ -1,8 +1,9 @@
 """``python -m benchmarks.peers``: our broker beside ActiveMQ, Artemis, RabbitMQ and the database itself.
 
-All run all the time and take turns in each row of each round, after a round that is not counted: ours,
-ActiveMQ and Artemis with their JDBC stores on separate databases of one server, RabbitMQ with a durable queue
-of its own, our library without a broker, and on PostgreSQL pgbench and COPY. Java has its own options.
+All run all the time, with real-time priority where it is allowed, and take turns in each row of each round,
+after 50,000 messages to each broker and a round that is not counted: ours, ActiveMQ and Artemis with their
+JDBC stores on separate databases of one server, RabbitMQ with a durable queue of its own, our library without
+a broker, and on PostgreSQL pgbench and COPY. Java has its own options.
 STOMP is spoken by :mod:`benchmarks.stomp_client`, OpenWire by ``OpenWireLoad.java``. Prints as Markdown the
 messages a second, the CPU of the broker, and the memory that a broker takes with a backlog.
 """
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import library, openwire, stomp
+from benchmarks import cpu, library, openwire, stomp
 from benchmarks.figures import Figures
 from benchmarks.library import OURS
 from benchmarks.rabbitmq import RabbitMissing, RabbitMQ
@@ -47,6 +48,8 @@ _OPENWIRE = {
     "transactions": "… transactions of 100, 1 producer",
     "drain-transacted": "OpenWire, consume, transactions of 100",
 }
+_WARM_UP = 50_000
+"""Messages before the first round; Java needs them."""
 _ACTIVEMQ = f"ActiveMQ {'.'.join(map(str, NUMBER))}"
 
 
@@ -75,11 +78,14 @@ class Peer:
 def main(
     rounds: int, seconds: float, backlog: int, only: Sequence[str], database: str, results: Path | None
 ) -> None:
-    begin = time.monotonic()
+    begin, loads = time.monotonic(), [_load()]
     with ExitStack() as stack:
         server, make = stack.enter_context(server_of(database))
         peers = list(_peers(stack, make, only))
         rows = stack.enter_context(library.opened(server, make))
+        priority = "real-time" if cpu.realtime() else "ordinary"
+        for peer in peers:
+            peer.stomp.warm_up(_WARM_UP)
         figures = Figures()
         for number in range(rounds + 1):
             if number == 1:  # the first round was a warm-up
@@ -92,13 +98,21 @@ def main(
                 for peer in peers:
                     _measure_openwire(peer, work, long, figures)
             rows.measure(long, figures)
-            click.echo(f"round {number} of {rounds}, load {os.getloadavg()[0]:.1f}", err=True)
+            loads.append(_load())
+            click.echo(f"round {number} of {rounds}, load {loads[-1]}", err=True)
         _print(figures, [peer.name for peer in peers])
         library.print_rows(figures, _OPENWIRE)
         if results is not None:
-            _store(figures, database, results)
+            _store(figures, loads, database, results)
         _print_memory(peers, backlog)
-    click.echo(f"\n{rounds} rounds of {seconds} s each, {time.monotonic() - begin:.0f} s in all.")
+    before, _, *after = map(str, loads)
+    took = f"{time.monotonic() - begin:.0f} s in all"
+    click.echo(f"\n{rounds} rounds of {seconds} s each, with {priority} priority, {took}.")
+    click.echo(f"Load before the run: {before}; after each round, with its own: {', '.join(after)}.")
+
+
+def _load() -> float:
+    return round(os.getloadavg()[0], 1)
 
 
 def _peers(stack: ExitStack, make: Callable[[], Database], only: Sequence[str]) -> Iterator[Peer]:
@@ -174,8 +188,11 @@ def _print(figures: Figures, names: Sequence[str]) -> None:
         click.echo(f"| {row} | {' | '.join(cells)} |")
 
 
-def _store(figures: Figures, database: str, path: Path) -> None:
-    """Write the medians, with the lowest and highest, in place of those of the same database."""
+def _store(figures: Figures, loads: Sequence[float], database: str, path: Path) -> None:
+    """Write the medians, with the lowest and highest, in place of those of the same database.
+
+    ``loads`` are those before the run and after each round, also of the first one.
+    """
     stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     stored["date"] = time.strftime("%Y-%m-%d")
     rows = [*_STOMP.values(), *_OPENWIRE.values()]
@@ -183,6 +200,7 @@ def _store(figures: Figures, database: str, path: Path) -> None:
     stored.setdefault("library", {})[database] = {
         row: figures.stored(row, library.DATABASE) for row in library.ROWS
     }
+    stored.setdefault("loads", {})[database] = [*loads]
     path.write_text(json.dumps(stored, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 

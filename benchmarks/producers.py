@@ -3,8 +3,7 @@
 The same client sends prebuilt frames of STOMP and of OpenWire: each connection sends a message when the one
 before is answered. A number of messages is sent, not a time waited, and the CPU is the kernel's exact account
 of the broker's threads. With ``--tree``, brokers of other checkouts take turns with this one's.
-``--realtime`` has brokers, database and client run before everything else on the machine, in short bursts; it
-needs root.
+With ``--busy-poll``, so does this one with that option. All have real-time priority where it is allowed.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from typing import NamedTuple
 
 import click
 
+from benchmarks import cpu
 from benchmarks.stomp_client import BODY, connect, send_frame
 from jdbcstore import Destination
 from tests.support.broker.openwire.client import Client
@@ -63,14 +63,15 @@ class Figures(NamedTuple):
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--count", default=1000, show_default=True, help="Messages of each measurement.")
 @click.option("--tree", "trees", multiple=True, type=click.Path(exists=True), help="Another checkout.")
-@click.option("--realtime", is_flag=True)
-def main(rounds: int, count: int, trees: Sequence[str], *, realtime: bool) -> None:
+@click.option("--busy-poll", metavar="SECONDS")
+def main(rounds: int, count: int, trees: Sequence[str], busy_poll: str | None) -> None:
     with ExitStack() as stack:
         server = PostgresqlServer()
         stack.callback(server.close)
         brokers = [stack.enter_context(_broker(server, tree)) for tree in ("", *trees)]
-        if realtime:
-            _before_all_others(os.getpid())
+        if busy_poll:
+            brokers.append(stack.enter_context(_broker(server, "", busy_poll)))
+        cpu.realtime()
         heads = [f"{one.name}, {protocol} | a second" for one in brokers for protocol in _PROTOCOLS]
         click.echo(f"| connections | {' | '.join(heads)} |")
         click.echo("|---" * (1 + 2 * len(heads)) + "|")
@@ -104,7 +105,7 @@ def _openwire(broker: Broker) -> Line:
 
 
 @contextmanager
-def _broker(server: PostgresqlServer, tree: str) -> Iterator[Broker]:
+def _broker(server: PostgresqlServer, tree: str, busy_poll: str = "") -> Iterator[Broker]:
     database = PostgresqlDatabase(server.url.set(drivername="postgresql+psycopg"))
     command = [sys.executable, "-m", "jdbcstore", "--url", database.url, "broker"]
     command += ["--stomp", "127.0.0.1:0", "--openwire", "127.0.0.1:0"]
@@ -115,12 +116,16 @@ def _broker(server: PostgresqlServer, tree: str) -> Iterator[Broker]:
         stderr=subprocess.DEVNULL,
         text=True,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")]),
+            "JDBCSTORE_BROKER_BUSY_POLL": busy_poll,
+        },
     )
     try:
         assert process.stdout is not None
         ready = next(found for line in process.stdout if (found := _READY.match(line)))
-        yield Broker(Path(folder).name, process.pid, int(ready[1]), int(ready[2]))
+        yield Broker(f"{Path(folder).name} {busy_poll}".rstrip(), process.pid, int(ready[1]), int(ready[2]))
     finally:
         process.terminate()
         process.communicate()
@@ -129,7 +134,7 @@ def _broker(server: PostgresqlServer, tree: str) -> Iterator[Broker]:
 
 def _measure(broker: Broker, lines: Sequence[Line], count: int) -> Figures:
     poll, by_number = select.epoll(), {line.socket.fileno(): line for line in lines}
-    used, began = _cpu(broker.process), time.perf_counter()
+    used, began = cpu.nanoseconds([broker.process]), time.perf_counter()
     for number, line in by_number.items():
         poll.register(number, select.EPOLLIN)
         line.socket.sendall(line.frame)
@@ -147,22 +152,7 @@ def _measure(broker: Broker, lines: Sequence[Line], count: int) -> Figures:
                     line.socket.sendall(line.frame)
     poll.close()
     seconds = time.perf_counter() - began
-    return Figures((_cpu(broker.process) - used) / count / 1000, count / seconds)
-
-
-def _cpu(process: int) -> int:
-    """Return nanoseconds of its threads."""
-    threads = Path(f"/proc/{process}/task").iterdir()
-    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)
-
-
-def _before_all_others(root: int) -> None:
-    """Schedule this process and all that it has started before those of others."""
-    every = [root]
-    for process in every:
-        for thread in Path(f"/proc/{process}/task").iterdir():
-            os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(5))
-            every += map(int, (thread / "children").read_text().split())
+    return Figures((cpu.nanoseconds([broker.process]) - used) / count / 1000, count / seconds)
 
 
 if __name__ == "__main__":

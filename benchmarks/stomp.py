@@ -78,6 +78,12 @@ class Broker:
         measured.client_cpu.append(result["client_cpu"])
         return measured
 
+    def warm_up(self, messages: int) -> None:
+        """Send at least this many, sixteen at a time, and consume them."""
+        while messages > 0:
+            messages -= self._client("send-16", 2.0)["messages"]
+        self._client("purge", 0.0)
+
     def fill(self, messages: int) -> None:
         """Leave this many messages in the queue."""
         self._client("backlog", messages)

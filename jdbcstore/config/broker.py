@@ -285,9 +285,10 @@ class BrokerConfig(Options):
     answer_as_slave: bool = False
     """Whether a slave accepts STOMP connections to reply that it is not the master. Not in ActiveMQ."""
     busy_poll: float = option(0.0, at_least=0, milliseconds=True)
-    """Seconds for which the broker looks for further events after each one, instead of sleeping, such as
-    0.00025; at most 0.01. It saves the time of waking up, and takes more CPU. 0 turns this off. Not in
-    ActiveMQ."""
+    """Seconds for which the broker looks for further events after each one, instead of sleeping; at most
+    0.01, and 0 turns this off. With 0.00025 on PostgreSQL, one producer that waits sent 1.15 to 1.3 times
+    as many messages for 1.5 times the CPU, and four 0.98 to 1.16 times for 1.4 times the CPU. An idle
+    broker sleeps. Not in ActiveMQ."""
     log_format: str = option("text", choices=LOG_FORMATS)
     """The format of the log on stderr, one line for each event. Not in ActiveMQ."""
 
