@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 from statistics import quantiles
 from unittest.mock import patch
 
@@ -23,6 +24,7 @@ from jdbcstore.database.adapters.base import Adapter
 from tests.support.servers.galera import GaleraCluster
 from tests.support.servers.group import GroupReplication
 from tests.support.servers.mariadb import MariadbServer
+from tests.support.servers.mysql import MysqlServer
 from tests.support.servers.patroni import PatroniCluster
 from tests.support.servers.postgresql import PostgresqlServer
 
@@ -32,15 +34,16 @@ _COMMITS = 300
 @click.command(help=__doc__)
 @click.option("--commits", default=_COMMITS, show_default=True, help="Of each store.")
 def main(commits: int) -> None:
-    click.echo("| | messages per commit | guards read | guards write | ratio |\n|---|---|---|---|---|")
+    click.echo("| | messages per commit | guards read | a second | guards write | a second | ratio |")
+    click.echo("|---" * 7 + "|")
     for name, opened in _databases():
         with opened() as url:
             kinds = (False,) if url.startswith("postgresql") else (False, True)
             for messages in (1, 100):
-                reading, *others = _compare(url, messages, commits, kinds)
-                row = f"{reading * 1000:.2f} ms | "
-                row += f"{others[0] * 1000:.2f} ms | {others[0] / reading:.2f}" if others else "| "
-                click.echo(f"| {name} | {messages} | {row} |")
+                times = _compare(url, messages, commits, kinds)
+                cells = [f"{taken * 1000:.2f} ms | {messages / taken:,.0f}" for taken in times]
+                cells += [f"{times[1] / times[0]:.2f}"] if times[1:] else [" | ", ""]
+                click.echo(f"| {name} | {messages} | {' | '.join(cells)} |")
 
 
 def _compare(url: str, messages: int, commits: int, kinds: tuple[bool, ...]) -> list[float]:
@@ -73,8 +76,9 @@ def _databases() -> list[tuple[str, Callable[[], AbstractContextManager[str]]]]:
     return [
         ("PostgreSQL, one server", _postgresql),
         ("PostgreSQL, Patroni, a synchronous standby", _patroni),
-        ("MariaDB, one server", _mariadb),
+        ("MariaDB, one server", partial(_one, MariadbServer)),
         ("Galera, three nodes", _galera),
+        ("MySQL, one server", partial(_one, MysqlServer)),
         ("Group Replication, two primaries", _group),
     ]
 
@@ -92,8 +96,8 @@ def _patroni() -> Iterator[str]:
 
 
 @contextmanager
-def _mariadb() -> Iterator[str]:
-    with closing(MariadbServer()) as server:
+def _one(kind: type[MariadbServer]) -> Iterator[str]:
+    with closing(kind()) as server:
         # As the nodes of the clusters.
         server.execute_as_administrator("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
         url = server.url.render_as_string(hide_password=False)
