@@ -60,6 +60,8 @@ GENERATION = "generation"
 """The key of a pooled connection's generation in what SQLAlchemy keeps with it."""
 _POOL = "pool"
 """The key of the pool that a connection was made for."""
+_LONGEST = 2_147_483.0
+"""The most seconds of a timeout: drivers and servers count milliseconds, in 32 bits."""
 
 
 class Database:
@@ -137,7 +139,7 @@ class Database:
                 connection = dialect.connect(*arguments, **{**options, **host})
                 if limited and self.config.network_timeout:
                     with _closing_on_error(connection):
-                        self.adapter.limit_answers(connection, self.config.network_timeout)
+                        self.adapter.limit_answers(connection, min(self.config.network_timeout, _LONGEST))
                 return connection
 
             return self._connect(hosts, reach)
@@ -151,7 +153,7 @@ class Database:
             with _closing_on_error(connection):
                 self.adapter.on_connect(connection)
                 if limited and self.config.query_timeout:
-                    self.adapter.limit_query(connection, self.config.query_timeout)
+                    self.adapter.limit_query(connection, min(self.config.query_timeout, _LONGEST))
 
         _close_abandoned(engine)
         event.listen(engine, "do_connect", connect)
@@ -219,7 +221,7 @@ class Database:
         self.generation += 1
 
     def _network_arguments(self) -> dict[str, Any]:
-        seconds = self.config.network_timeout
+        seconds = min(self.config.network_timeout, _LONGEST)
         arguments = self.adapter.network_arguments(self._target, seconds) if seconds else {}
         return {name: value for name, value in arguments.items() if name not in self._target.query}
 

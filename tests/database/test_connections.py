@@ -11,6 +11,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore.config import StoreConfig
+from jdbcstore.config.fields import LONGEST
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import StoreUnavailable
 from tests.support.databases import Database as Created
@@ -70,6 +71,15 @@ def refusing(request: pytest.FixtureRequest, database: Created) -> Iterator[Data
             if request.param in vars(adapter):
                 patched.setattr(adapter, request.param, refuse)
         yield made
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
+def test_timeouts_beyond_what_the_server_can_count(database: Created) -> None:
+    made = Database(database.url, StoreConfig(network_timeout=LONGEST, query_timeout=LONGEST))
+    engine = made.connect_with(limited=True)
+    with engine.connect():
+        pass
+    engine.dispose()
 
 
 @pytest.mark.backends("postgresql", "mariadb")

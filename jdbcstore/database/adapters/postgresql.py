@@ -56,6 +56,8 @@ _DESCRIBED = (
 _PORT = 5432
 _SHORTEST_CONNECT = 2
 """The shortest ``connect_timeout`` that libpq takes, in seconds."""
+_LONGEST_KEEPALIVE = 32_767
+"""The most seconds between keepalives that Linux takes."""
 
 
 _SESSION = "SELECT pid, backend_start, pg_postmaster_start_time() FROM pg_stat_activity WHERE pid = "
@@ -346,11 +348,12 @@ class PostgresqlAdapter(Adapter):
 
     def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:  # noqa: ARG002
         # With these the kernel detects a host that has vanished.
+        probing = min(max(1, round(seconds / 3)), _LONGEST_KEEPALIVE)
         return {
             "connect_timeout": min(10, max(_SHORTEST_CONNECT, math.ceil(seconds))),
             "tcp_user_timeout": max(1, round(seconds * 1000)),
-            "keepalives_idle": max(1, round(seconds / 3)),
-            "keepalives_interval": max(1, round(seconds / 3)),
+            "keepalives_idle": probing,
+            "keepalives_interval": probing,
             "keepalives_count": 2,
         }
 
