@@ -122,7 +122,8 @@ class IOExceptionHandler:
         config = self._config
         if config.ignore_all_errors:
             return True
-        causes = [*_causes(error)]
+        # Ours have names of folders and advice in their texts.
+        causes = [cause for cause in _causes(error) if not isinstance(cause, StoreError)]
         if config.ignore_no_space_errors and any(config.no_space_message in str(error) for error in causes):
             return True
         return config.ignore_sql_exceptions and any(

@@ -37,7 +37,7 @@ def test_a_disk_without_room_for_the_index_of_a_log_is_named(tmp_path: Path) -> 
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, limits[1]))
     try:
-        with pytest.raises(StoreUnavailable, match="check the disk, and its free space"):
+        with pytest.raises(StoreUnavailable, match="check the disk, and whether it is full"):
             jdbcstore.open(url)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -106,7 +106,8 @@ STOPS, RESTARTS = ["stop"], ["connectors stop", "connectors start"]
         (DEFAULT(ignore_all_errors=True), of_files(StoreUnavailable("a file"), "gone"), None),
         (DEFAULT(ignore_all_errors=True), LockLost("another is"), STOPS),
         (LEASE_LOCKER(), of_sql(StoreUnavailable("away")), RESTARTS),
-        (LEASE_LOCKER(), of_sql(StoreUnavailable("no space left")), None),
+        (LEASE_LOCKER(), of_sql(StoreUnavailable("away"), "no space left"), None),
+        (LEASE_LOCKER(), of_sql(StoreUnavailable("/workspace/mq.db is away; free space")), RESTARTS),
         (LEASE_LOCKER(), LockLost("another is"), STOPS),
         # Nothing of these is the database's fault.
         (LEASE_LOCKER(), of_sql(InvalidMessage("too long")), None),

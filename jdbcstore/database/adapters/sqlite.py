@@ -231,7 +231,7 @@ def _enter_wal(cursor: sqlite3.Cursor) -> None:
 
 _ADVICE = {
     sqlite3.SQLITE_CANTOPEN: "is the disk mounted?",
-    sqlite3.SQLITE_IOERR: "check the disk, and its free space",
+    sqlite3.SQLITE_IOERR: "check the disk, and whether it is full",
 }
 _BY_CODE = {
     sqlite3.SQLITE_CONSTRAINT: Failure.BAD_VALUE,
