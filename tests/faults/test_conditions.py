@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from jdbcstore.broker.condition import BrokerState
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.outages import Filling, Observed, frozen, observed, on_a_small_disk, stopped
+from tests.support.broker.programs import WAIT
 from tests.support.require import unavailable
 from tests.support.servers.alone import server_of
 from tests.support.servers.process import ServerMissing
@@ -43,8 +45,10 @@ def test_a_moved_file_is_shown_by_every_view(tmp_path: Path) -> None:
     file = folder / "mq.db"
     with observed(tmp_path, f"sqlite:///{file}") as seen:
         moved = file.rename(tmp_path / "moved.db")
-        found = seen.becomes(UNREACHABLE)
-        assert str(file) in found["reason"]
+        seen.becomes(UNREACHABLE)
+        # At first it may only have waited for an answer.
+        wait_until(lambda: str(file) in seen.condition["reason"], WAIT, "that the file is named")
+        found = seen.condition
         assert "is the disk mounted?" in found["reason"]
         seen.shows(found)
         assert not file.exists()  # no second, empty database
