@@ -34,7 +34,10 @@ _COMMITS = 300
 @click.command(help=__doc__)
 @click.option("--commits", default=_COMMITS, show_default=True, help="Of each store.")
 def main(commits: int) -> None:
-    click.echo("| | messages per commit | guards read | a second | guards write | a second | ratio |")
+    click.echo(
+        "| | messages per commit | guards read | messages a second"
+        " | guards write | messages a second | ratio |"
+    )
     click.echo("|---" * 7 + "|")
     for name, opened in _databases():
         with opened() as url:
@@ -42,7 +45,7 @@ def main(commits: int) -> None:
             for messages in (1, 100):
                 times = _compare(url, messages, commits, kinds)
                 cells = [f"{taken * 1000:.2f} ms | {messages / taken:,.0f}" for taken in times]
-                cells += [f"{times[1] / times[0]:.2f}"] if times[1:] else [" | ", ""]
+                cells += [f"{times[1] / times[0]:.1f}"] if times[1:] else [" | ", ""]
                 click.echo(f"| {name} | {messages} | {' | '.join(cells)} |")
 
 

@@ -77,12 +77,12 @@ class Machine:
         self._free, self._tail, self._numbers = cores, tail, itertools.count()
         self._ends: list[tuple[float, int, str, _Then]] = []
         self._tasks: defaultdict[str, deque[tuple[float, _Then]]] = defaultdict(deque)
-        """What each worker has to do, and does, in this order."""
+        """The tasks of each worker, in their order; it is at the first one."""
         self._ready: deque[str] = deque()
         """The workers that wait for a processor."""
 
     def work(self, worker: str, cost: float, then: _Then) -> None:
-        """Have a worker do something after all that it has to do already."""
+        """Queue a task of a worker."""
         self._tasks[worker].append((cost, then))
         if len(self._tasks[worker]) == 1:
             self._ready.append(worker)
@@ -188,7 +188,7 @@ class Broker:
 def simulate(
     costs: Costs, *, producers: int, brokers: int = 1, cores: int = 2, seconds: float = 0.5
 ) -> Outcome:
-    """Run producers, so many of each broker, for this simulated time after a tenth of it."""
+    """Simulate brokers with so many producers each, for this time after a warm-up of a tenth of it."""
     machine = Machine(cores, costs.tail)
     log = Log(machine, costs)
     every = [Broker(number, machine, log, costs) for number in range(brokers)]

@@ -87,7 +87,7 @@ def _audit_archive(
     from jdbcstore.cli.engines import spark_session
     from jdbcstore.tools import archive
 
-    spark = spark_session(options, store) if isinstance(folder, str) else None
+    spark = spark_session(options, store) if isinstance(folder, str) else None  # it reads URLs
     if not archive.Archive.is_one(folder):
         raise click.UsageError(f"{folder} is not an archive")
     result = archive.compare(spark or spark_session(options, store), store, folder, differences.print)

@@ -204,7 +204,8 @@ class DefaultIOExceptionHandlerConfig(Options):
     ignore_all_errors: bool = False
     """Whether every failure is only reported to the client."""
     ignore_no_space_errors: bool = True
-    """Whether a failure with ``no_space_message`` in its text is only reported to the client."""
+    """Whether a failure is only reported to the client if it is StorageFull, or an error of the driver or the
+    system behind it, whose text contains ``no_space_message``."""
     no_space_message: str = "space"
     """The text by which a full disk is recognised."""
     ignore_sql_exceptions: bool = True

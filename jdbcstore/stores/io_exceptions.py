@@ -13,6 +13,7 @@ from jdbcstore.errors import (
     LockLost,
     ReplySuppressed,
     SchemaError,
+    StorageFull,
     StoreError,
     StoreUnavailable,
 )
@@ -122,8 +123,12 @@ class IOExceptionHandler:
         config = self._config
         if config.ignore_all_errors:
             return True
-        # Ours have names of folders and advice in their texts.
-        causes = [cause for cause in _causes(error) if not isinstance(cause, StoreError)]
+        # The texts of our other errors name folders and give advice.
+        causes = [
+            cause
+            for cause in _causes(error)
+            if isinstance(cause, StorageFull) or not isinstance(cause, StoreError)
+        ]
         if config.ignore_no_space_errors and any(config.no_space_message in str(error) for error in causes):
             return True
         return config.ignore_sql_exceptions and any(

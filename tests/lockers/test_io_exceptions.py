@@ -23,6 +23,7 @@ from jdbcstore.errors import (
     OutcomeUnknown,
     ReplySuppressed,
     SchemaError,
+    StorageFull,
     StoreClosed,
     StoreError,
     StoreUnavailable,
@@ -107,6 +108,7 @@ STOPS, RESTARTS = ["stop"], ["connectors stop", "connectors start"]
         (DEFAULT(ignore_all_errors=True), LockLost("another is"), STOPS),
         (LEASE_LOCKER(), of_sql(StoreUnavailable("away")), RESTARTS),
         (LEASE_LOCKER(), of_sql(StoreUnavailable("away"), "no space left"), None),
+        (LEASE_LOCKER(), of_sql(StorageFull("mq.db has no space left"), "database or disk is full"), None),
         (LEASE_LOCKER(), of_sql(StoreUnavailable("/workspace/mq.db is away; free space")), RESTARTS),
         (LEASE_LOCKER(), LockLost("another is"), STOPS),
         # Nothing of these is the database's fault.

@@ -549,7 +549,7 @@ class _Attempts:
         if plan is not None:
             batch.others += plan.writes.items()
         bodies = None
-        if adds and have_bodies(adds):
+        if have_bodies(adds):
             bodies = partial(claim_bodies, self._session, messages=numbered(adds, first))
         self._sent = True
         self._sends += 1
